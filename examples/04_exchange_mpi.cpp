@@ -9,11 +9,18 @@
 
 #include "exchange.hpp"
 
+#include <cstdio>
+
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
+  int provided = 0;  // gradient_exchange::ready starts a thread that calls MPI; all_reduce_mean does not
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+  if (provided < MPI_THREAD_SERIALIZED) {
+    std::fprintf(stderr, "MPI must provide MPI_THREAD_SERIALIZED\n");
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
   {
     auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
     train(comm);
-  }
+  }  // destroys the exchange and the communicator before MPI_Finalize
   MPI_Finalize();
 }

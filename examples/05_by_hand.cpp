@@ -56,7 +56,7 @@ class by_hand {
   }
 
   pith::thread_communicator comm_;
-  pith::tensor_compressor<float> compressor_;
+  pith::compressor<float> compressor_;
   std::vector<std::byte> mine_, all_;
   std::vector<float> residual_ = std::vector<float>(n);
 };

@@ -41,9 +41,9 @@ void train(pith::thread_communicator comm) {
   auto const whose = pith::tensor_id{.rank = static_cast<std::uint16_t>(comm.rank())};
   auto scattering = pith::make_state<float>(pith::seq, of_gradients, {n}, whose);
   auto gathering = pith::make_state<float>(pith::seq, of_weights, shard, whose);
-  auto memory =
-      std::vector<std::byte>(std::max(pith::reduce_scatter_bytes<float>(pith::seq, of_gradients, parts, comm.size()),
-                                      pith::all_gather_bytes<float>(pith::seq, of_weights, parts, comm.size())));
+  auto memory = std::vector<std::byte>(
+      std::max(pith::reduce_scatter_mean_workspace_bytes<float>(pith::seq, of_gradients, parts, comm.size()),
+               pith::all_gather_workspace_bytes<float>(pith::seq, of_weights, parts, comm.size())));
 
   auto w = std::vector<float>(n), gradient = w;                        // whole, on every rank
   auto own = std::vector<float>(shard.n), mean = own, momentum = own;  // of the shard, on this rank alone

@@ -4,6 +4,6 @@
 #include <string_view>
 
 void there_and_back(std::string_view text, pith::span<float> x) {
-  auto compressor = pith::runtime::compressor<float>({}, pith::runtime::parse<float>(text), pith::vector(x.size()));
+  auto compressor = pith::runtime::compressor<float>(pith::runtime::parse<float>(text), pith::vector(x.size()));
   compressor.decompress(compressor.compress(x), x);
 }

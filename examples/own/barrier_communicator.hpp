@@ -2,7 +2,6 @@
 #pragma once
 
 #include <pith/comm/communicator.hpp>
-#include <pith/exec/seq.hpp>
 
 #include <algorithm>
 #include <barrier>
@@ -15,7 +14,8 @@ struct meeting_place {
   std::barrier<> all_here;
 };
 
-/// A rank that throws leaves the other ranks waiting. pith::thread_communicator has a timeout.
+/// Works with every host executor, since a pith::span is in host memory. A rank that throws leaves the other ranks
+/// waiting; pith::thread_communicator has a timeout.
 class barrier_communicator {
  public:
   barrier_communicator(meeting_place& place, unsigned rank) : place_(place), rank_(rank) {}
@@ -24,15 +24,16 @@ class barrier_communicator {
   unsigned size() const { return static_cast<unsigned>(place_.memory.size()); }
 
   /// Every rank's `mine`, in rank order. This call completes before it returns; others may return a request.
-  pith::completed all_gather(pith::seq_executor const&, pith::span<std::byte const> mine, pith::span<std::byte> all) {
+  template <pith::executor E>
+  pith::completed all_gather(E const&, pith::span<std::byte const> mine, pith::span<std::byte> all) {
     read_all(mine.data(), [&](std::byte const* theirs, unsigned rank) {
       std::copy_n(theirs, mine.size(), all.data() + rank * mine.size());
     });
     return {};
   }
   /// In place and in rank order, so that all ranks get the same bits.
-  template <class T>
-  pith::completed all_reduce(pith::seq_executor const&, pith::span<T> x, pith::reduction how) {
+  template <pith::executor E, class T>
+  pith::completed all_reduce(E const&, pith::span<T> x, pith::reduction how) {
     auto result = std::vector<T>(x.size());
     read_all(x.data(), [&](T const* theirs, unsigned rank) {
       for (std::size_t i = 0; i < x.size(); ++i)
@@ -55,4 +56,4 @@ class barrier_communicator {
   meeting_place& place_;
   unsigned rank_;
 };
-static_assert(pith::communicator<barrier_communicator, pith::seq_executor>);
+static_assert(pith::communicator<barrier_communicator, pith::archetype>);

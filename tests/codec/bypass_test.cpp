@@ -4,6 +4,7 @@
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
+#include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
 
 #include <doctest/doctest.h>
@@ -77,4 +78,7 @@ TEST_CASE("bypass contracts as its codec does and says its name") {
   CHECK(codec.delta({99}) == 1);
   CHECK(codec.delta({100}) == 0.1);
   CHECK(codec.name() == "bypass(top_k(0.1),100)");
+  auto const bounded = bypass(pith::threshold(0.5), 100);
+  CHECK(bounded.error_bound({99}) == 0);
+  CHECK(bounded.error_bound({100}) == 0.5);
 }

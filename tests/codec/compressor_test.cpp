@@ -54,10 +54,10 @@ TEST_CASE_TEMPLATE("a compressor makes the payloads of the verbs", In, float, do
     auto const x = narrow<In>(normal_vector(n, 5));
     auto const dims = pith::vector(n);
     CAPTURE(n);
-    CHECK(three_steps(pith::compressor<In>(pith::seq, codec, dims, whose), x) == by_verbs(x));
+    CHECK(three_steps(pith::make_compressor<In>(pith::seq, codec, dims, whose), x) == by_verbs(x));
     CHECK(three_steps(pith::compressor<In>(codec, dims, whose), x) == by_verbs(x));
-    CHECK(three_steps(pith::compressor<In>(pith::par_executor(pool), codec, dims, whose), x) == by_verbs(x));
-    CHECK(three_steps(pith::tensor_compressor<In>(pith::seq, codec, dims, whose), x) == by_verbs(x));
+    CHECK(three_steps(pith::make_compressor<In>(pith::par_executor(pool), codec, dims, whose), x) == by_verbs(x));
+    CHECK(three_steps(pith::compressor<In>(pith::seq, codec, dims, whose), x) == by_verbs(x));
   }
 }
 

@@ -172,11 +172,12 @@ TEST_CASE("a refused step of a part of a tensor changes nothing") {
   for (std::uint64_t const n : {1u, 300u, 5000u}) {
     auto t = tensor_trial<pith::qsgd<4>>(pith::qsgd<4>(), {n});
     auto const over = pith::parts_for(n, 1, t.codec);
-    t.needs("reduce_scatter_mean", pith::reduce_scatter_bytes<float>(pith::seq, t.codec, over, 1), [&](auto& few) {
-      pith::reduce_scatter_mean<float>(pith::seq, comm, t.codec, over, host_floats(t.x), host_floats(t.out), t.state,
-                                       few);
-    });
-    t.needs("all_gather", pith::all_gather_bytes<float>(pith::seq, t.codec, over, 1), [&](auto& few) {
+    t.needs("reduce_scatter_mean", pith::reduce_scatter_mean_workspace_bytes<float>(pith::seq, t.codec, over, 1),
+            [&](auto& few) {
+              pith::reduce_scatter_mean<float>(pith::seq, comm, t.codec, over, host_floats(t.x), host_floats(t.out),
+                                               t.state, few);
+            });
+    t.needs("all_gather", pith::all_gather_workspace_bytes<float>(pith::seq, t.codec, over, 1), [&](auto& few) {
       pith::all_gather<float>(pith::seq, comm, t.codec, over, host_floats(t.x), host_floats(t.out), t.state, few);
     });
   }

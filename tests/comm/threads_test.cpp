@@ -98,6 +98,19 @@ TEST_CASE("a user's communicator conforms as far as an exchange needs") {
   }
 }
 
+TEST_CASE("a user's communicator conforms on threads and without its type") {
+  auto place = meeting_place(3);
+  pith::run_ranks(3, [&](pith::thread_communicator const& rank) {
+    auto pool = pith::thread_pool(2);
+    auto comm = barrier_communicator(place, rank.rank());
+    conformance::gathers(pith::par(pool), comm, 1001);
+    conformance::reduces<float>(pith::par(pool), comm, 1001);
+    auto erased = pith::any_communicator(comm);
+    conformance::gathers(pith::seq, erased, 1001);
+    conformance::reduces<float>(pith::seq, erased, 1001);
+  });
+}
+
 TEST_CASE("threads conform on an executor of threads") {
   pith::run_ranks(3, [&](pith::thread_communicator comm) {
     auto pool = pith::thread_pool(2);

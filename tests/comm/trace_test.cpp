@@ -149,4 +149,9 @@ TEST_CASE("a trace is written as Chrome reads it") {
         "\n"
         R"({"name":"transfer","ph":"X","pid":3,"tid":1,"ts":5000.000,"dur":0.090,"args":{"bucket":12,"round":1}})"
         "\n]}\n");
+  trace.clear();
+  CHECK(trace.entries().empty());
+  CHECK(trace.dropped() == 0);
+  trace.note({work::encode, 0, 0, at(0), at(1)});
+  CHECK(trace.entries().size() == 1);
 }

@@ -146,7 +146,7 @@ TEST_CASE("ranks that wander never part, and nothing is lost") {
     auto const verified = ranks == 2 ? pith::verify::each_step : pith::verify::when_built;
     pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
       auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, tiny, rated_codec, wanderer(),
-                                                    {.bucket_bytes = 40, .when = verified});
+                                                    {.bucket_bytes = 40, .verification = verified});
       auto const n = ex.size();
       std::uint64_t changes = 0;
       auto chances = std::mt19937(ranks);
@@ -218,6 +218,9 @@ TEST_CASE("a run that is cut, saved and restored goes on as one that was not") {
         results[comm.rank()].insert(results[comm.rank()].end(), g.begin(), g.end());
       }
       CHECK(ex->steps() == 12);
+      CHECK(std::isnan(ex->exchange().report().tensors[0].error()));
+      ex->measure_errors(gradient(ex->size(), comm.rank(), 0));
+      CHECK(ex->exchange().report().tensors[0].error() < 1);
     });
     return results;
   };

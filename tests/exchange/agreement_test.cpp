@@ -162,10 +162,10 @@ TEST_CASE("other options are named") {
     return all.substr(start.size());
   };
   CHECK(differs({.seed = 7}) == "seed: 7, not 0");
-  CHECK(differs({.how = pith::gather::exact}) == "how: exact, not padded");
+  CHECK(differs({.gather_mode = pith::gather::exact}) == "gather_mode: exact, not padded");
   CHECK(differs({.bucket_bytes = 100}) == "bucket_bytes: 100, not unset");
   CHECK(differs({.is_weighted = true}) == "is_weighted: true, not false");
-  CHECK(differs({.when = pith::verify::each_step}) == "when: each_step, not when_built");
+  CHECK(differs({.verification = pith::verify::each_step}) == "verification: each_step, not when_built");
 }
 
 TEST_CASE("another executor or element type is named") {
@@ -227,7 +227,7 @@ TEST_CASE("whatever a rank throws while it builds, no other one waits for it") {
 }
 
 TEST_CASE("verification in each step finds ranks that have taken other numbers of steps") {
-  auto const checked = pith::exchange_options{.when = pith::verify::each_step};
+  auto const checked = pith::exchange_options{.verification = pith::verify::each_step};
   pith::run_ranks(3, [&](pith::thread_communicator comm) {
     auto exchange = pith::make_exchange<float>(pith::seq, comm, model, top_k(0.1), checked);
     auto g = std::vector<float>(exchange.size(), 1.0f);
@@ -243,7 +243,7 @@ TEST_CASE("verification in each step finds ranks that have taken other numbers o
 }
 
 TEST_CASE("verification in each step finds replicated states that differ") {
-  auto const checked = pith::exchange_options{.bucket_bytes = 0, .when = pith::verify::each_step};
+  auto const checked = pith::exchange_options{.bucket_bytes = 0, .verification = pith::verify::each_step};
   pith::run_ranks(3, [&](pith::thread_communicator comm) {
     auto const policy = [](pith::tensor_spec const& tensor) -> any {
       if (tensor.name == "head") return pith::error_feedback(pith::power_sgd(1));
@@ -273,7 +273,8 @@ TEST_CASE("verification in each step finds replicated states that differ") {
 
 TEST_CASE("residuals are a rank's own and need not agree") {
   pith::run_ranks(3, [&](pith::thread_communicator comm) {
-    auto exchange = pith::make_exchange<float>(pith::seq, comm, model, top_k(0.1), {.when = pith::verify::each_step});
+    auto exchange =
+        pith::make_exchange<float>(pith::seq, comm, model, top_k(0.1), {.verification = pith::verify::each_step});
     for (int step = 0; step < 4; ++step) {
       auto g = std::vector<float>(exchange.size());
       for (std::size_t i = 0; i < g.size(); ++i) g[i] = static_cast<float>((i * 7 + comm.rank()) % 5);
@@ -287,7 +288,7 @@ TEST_CASE("messages that one rank receives damaged make no rank wait") {
   pith::run_ranks(3, [&](pith::thread_communicator comm) {
     auto damages = false;
     auto through = damaging{comm, &damages};
-    auto const checked = pith::exchange_options{.when = pith::verify::each_step};
+    auto const checked = pith::exchange_options{.verification = pith::verify::each_step};
     auto exchange = pith::make_exchange<float>(pith::seq, through, model, top_k(0.1), checked);
     auto g = std::vector<float>(exchange.size(), 1.0f);
     exchange.all_reduce_mean(g);
@@ -308,9 +309,10 @@ TEST_CASE(
     "however many tensors a damaged message says that a rank has, there is memory to look for the first that differs") {
   for (std::uint64_t const tensors : {1ull, 2ull, 4ull, 1ull << 40, ~0ull}) {
     auto comm = boasting{tensors};
-    CHECK_THROWS_WITH_AS(pith::make_exchange<float>(pith::seq, comm, model, top_k(0.1)),
-                         "pith::gradient_exchange: digests differ, but the tensors of all ranks are equal: messages were "
-                         "damaged in transit",
-                         pith::communication_error);
+    CHECK_THROWS_WITH_AS(
+        pith::make_exchange<float>(pith::seq, comm, model, top_k(0.1)),
+        "pith::gradient_exchange: digests differ, but the tensors of all ranks are equal: messages were "
+        "damaged in transit",
+        pith::communication_error);
   }
 }

@@ -168,12 +168,12 @@ TEST_CASE("after a change bytes are those of an exchange that was made so") {
   auto const codecs = {float_codec(pith::error_feedback(pith::threshold(0.5, 0.3))),
                        float_codec(pith::error_feedback(pith::threshold(0.9, 0.01)))};
   for (auto const how : {pith::gather::padded, pith::gather::exact, pith::gather::predicted}) {
-    auto ex = pith::make_exchange<float>(pith::seq, comm, changed_tensors, codecs.begin()[0], {.how = how});
+    auto ex = pith::make_exchange<float>(pith::seq, comm, changed_tensors, codecs.begin()[0], {.gather_mode = how});
     auto g = gradient(ex.size(), 0, 0);
     ex.all_reduce_mean(g);
     for (auto const& next : codecs) {
       ex.change(std::vector<float_codec>(changed_tensors.size(), next));
-      auto fresh = pith::make_exchange<float>(pith::seq, comm, changed_tensors, next, {.how = how});
+      auto fresh = pith::make_exchange<float>(pith::seq, comm, changed_tensors, next, {.gather_mode = how});
       CHECK(ex.traffic().gathered == fresh.traffic().gathered);
       ex.all_reduce_mean(g = gradient(ex.size(), 0, 1));
       CHECK(ex.traffic().gathered > 0);
@@ -234,6 +234,34 @@ TEST_CASE("a state is put back where the same codecs are in force") {
   ex.all_reduce_mean(g = gradient(ex.size(), 0, 1));
   other.all_reduce_mean(same = gradient(ex.size(), 0, 1));
   CHECK(g == same);
+}
+
+TEST_CASE("if the state of one rank is damaged, all ranks refuse it and keep theirs") {
+  pith::run_ranks(2, [&](pith::thread_communicator comm) {
+    auto ex = exchange(pith::seq, comm, changed_tensors, pith::error_feedback(pith::rated(pith::top_k(0.1))));
+    auto saved = ex.export_state();
+    auto const codecs = ex.codecs();
+    ex.change(at(codecs, 0.5));
+    auto const before = ex.export_state();
+    if (comm.rank() == 1) {
+      saved.back() ^= std::byte{1};
+      CHECK_THROWS_WITH_AS(ex.import_state(saved, codecs), doctest::Contains("the state is damaged"),
+                           std::invalid_argument);
+    } else {
+      CHECK_THROWS_WITH_AS(ex.import_state(saved, codecs), doctest::Contains("rank 1 could not load its state"),
+                           pith::agreement_error);
+    }
+    CHECK(ex.export_state() == before);
+    if (comm.rank() == 1) saved.back() ^= std::byte{1};
+    auto g = gradient(ex.size(), comm.rank(), 0);
+    ex.begin(g);
+    ex.ready(0);
+    CHECK_THROWS_WITH_AS(ex.import_state(saved, codecs), doctest::Contains("must be called between steps"),
+                         std::invalid_argument);
+    ex.wait();
+    ex.import_state(saved, codecs);
+    CHECK(ex.export_state() == saved);
+  });
 }
 
 TEST_CASE("a codec without a rate says so") {

@@ -368,11 +368,13 @@ TEST_CASE("a rank that leaves in mid-step leaves nobody waiting, and the step is
         CHECK_THROWS_AS(exchange.wait(), pith::communication_error);
         CHECK_THROWS_WITH_AS(
             exchange.begin(g),
-            "pith::gradient_exchange: begin() is refused after a step that threw: call import_state() first",
+            "pith::gradient_exchange: begin() is refused after a step that threw: call import_state() first"
+            ", or, after a communication_error, import the state into a new exchange with a new communicator",
             std::invalid_argument);
         CHECK_THROWS_WITH_AS(
             exchange.wait(),
-            "pith::gradient_exchange: wait() is refused after a step that threw: call import_state() first",
+            "pith::gradient_exchange: wait() is refused after a step that threw: call import_state() first"
+            ", or, after a communication_error, import the state into a new exchange with a new communicator",
             std::invalid_argument);
         exchange.import_state(saved);
         CHECK_NOTHROW(exchange.begin(g));

@@ -120,7 +120,7 @@ TEST_CASE("the bytes of all ranks are those that are counted message by message"
       CAPTURE(s.codec);
       CAPTURE(ranks);
       auto all = sent_bytes();
-      send(all, ranks, pith::parse<float>(s.codec), {.seed = 3, .how = s.how, .bucket_bytes = 1000});
+      send(all, ranks, pith::parse<float>(s.codec), {.seed = 3, .gather_mode = s.how, .bucket_bytes = 1000});
       // Whole bytes below 2^53, but for what is divided by 4 and shares of a few sums: 100 roundings of 2^-53 at most.
       CHECK(std::accumulate(all.reported.begin(), all.reported.end(), 0.0) ==
             doctest::Approx(static_cast<double>(all.counted)).epsilon(100 * 0x1p-53));

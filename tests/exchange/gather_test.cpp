@@ -88,7 +88,7 @@ history run(unsigned ranks, std::vector<gather> const& how, Policy const& policy
   pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
     auto& own = all[comm.rank()];
     auto const make = [&](gather g) {
-      return pith::make_exchange<float>(pith::seq, comm, gathered_tensors, policy, {.seed = 3, .how = g});
+      return pith::make_exchange<float>(pith::seq, comm, gathered_tensors, policy, {.seed = 3, .gather_mode = g});
     };
     auto exchange = make(how[0]);
     for (std::size_t step = 0; step < how.size(); ++step) {
@@ -264,8 +264,8 @@ TEST_CASE("nothing is lost where gathers follow one another") {
 
 TEST_CASE("an exchange that is put back predicts nothing") {
   auto comm = pith::self_communicator();
-  auto exchange =
-      pith::make_exchange<float>(pith::seq, comm, gathered_tensors, keeping, {.seed = 3, .how = gather::predicted});
+  auto exchange = pith::make_exchange<float>(pith::seq, comm, gathered_tensors, keeping,
+                                             {.seed = 3, .gather_mode = gather::predicted});
   auto const start = exchange.export_state();
   auto means = std::vector<std::vector<float>>();
   auto bytes = std::vector<std::size_t>();
@@ -316,7 +316,7 @@ TEST_CASE("a tensor of zeros costs two counts") {
   auto comm = pith::self_communicator();
   for (std::uint64_t n : {1u, 1000u, 100000u}) {
     auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"zero", {n}}}, any(threshold(tau)),
-                                               {.seed = 0, .how = gather::exact});
+                                               {.seed = 0, .gather_mode = gather::exact});
     auto g = std::vector<float>(n);
     exchange.all_reduce_mean(g);
     CHECK(exchange.traffic().gathered == 4 + 8);  // the second one aligned
@@ -343,8 +343,10 @@ TEST_CASE("a checked payload comes back byte for byte, and what is bypassed is s
     for (auto how : {gather::exact, gather::predicted}) {
       auto const flag = pith::error_flag(pith::seq);
       auto const checked = policy(pith::bypass(pith::checked(kept, flag), 100));
-      auto plain = pith::make_exchange<float>(pith::seq, comm, gathered_tensors, keeping, {.seed = 3, .how = how});
-      auto safe = pith::make_exchange<float>(pith::seq, comm, gathered_tensors, checked, {.seed = 3, .how = how});
+      auto plain =
+          pith::make_exchange<float>(pith::seq, comm, gathered_tensors, keeping, {.seed = 3, .gather_mode = how});
+      auto safe =
+          pith::make_exchange<float>(pith::seq, comm, gathered_tensors, checked, {.seed = 3, .gather_mode = how});
       for (int step = 0; step < 5; ++step) {
         auto a = gradients(comm.rank(), step), b = a;
         plain.all_reduce_mean(a);
@@ -358,7 +360,7 @@ TEST_CASE("a checked payload comes back byte for byte, and what is bypassed is s
   auto comm = pith::self_communicator();
   auto const small = any(pith::bypass(threshold(tau), 100));
   auto exchange =
-      pith::make_exchange<float>(pith::seq, comm, {{"w", {99}}}, small, {.seed = 0, .how = gather::predicted});
+      pith::make_exchange<float>(pith::seq, comm, {{"w", {99}}}, small, {.seed = 0, .gather_mode = gather::predicted});
   auto g = std::vector<float>(99, 1.0f);
   exchange.all_reduce_mean(g);
   CHECK(exchange.traffic().gathered == 0);
@@ -368,7 +370,7 @@ TEST_CASE("a checked payload comes back byte for byte, and what is bypassed is s
 TEST_CASE("predicted is refused to codecs that drop what exceeds their room") {
   auto comm = pith::self_communicator();
   auto const make = [&](any const& c) {
-    pith::make_exchange<float>(pith::seq, comm, {{"w", {100}}}, c, {.seed = 0, .how = gather::predicted});
+    pith::make_exchange<float>(pith::seq, comm, {{"w", {100}}}, c, {.seed = 0, .gather_mode = gather::predicted});
   };
   CHECK_NOTHROW(make(pith::error_feedback(threshold(tau))));
   CHECK_NOTHROW(make(pith::top_k(0.1)));
@@ -388,17 +390,17 @@ TEST_CASE("predicted is refused to codecs that drop what exceeds their room") {
 TEST_CASE("ranks that gather otherwise are told") {
   auto const build = [](pith::thread_communicator comm) {
     pith::make_exchange<float>(pith::seq, comm, gathered_tensors, keeping,
-                               {.seed = 3, .how = comm.rank() == 1 ? gather::exact : gather::padded});
+                               {.seed = 3, .gather_mode = comm.rank() == 1 ? gather::exact : gather::padded});
   };
   CHECK_THROWS_WITH_AS(pith::run_ranks(2, build),
-                       doctest::Contains("rank 1 differs from rank 0 in how: exact, not padded"),
+                       doctest::Contains("rank 1 differs from rank 0 in gather_mode: exact, not padded"),
                        pith::agreement_error);
 }
 
 TEST_CASE("a count beyond the capacity is refused in words") {
   auto comm = liar();
   auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"w", {100}}}, any(threshold(tau, 0.1)),
-                                             {.seed = 0, .how = gather::exact});
+                                             {.seed = 0, .gather_mode = gather::exact});
   auto g = std::vector<float>(100, 4.0f);
   CHECK_THROWS_WITH_AS(
       exchange.all_reduce_mean(g),
@@ -413,7 +415,7 @@ TEST_CASE("only full capacity can be captured") {
   auto const step = [&](gather how) {
     using kept = pith::any_codec<float, captured>;
     pith::make_exchange<float>(captured(), comm, {{"w", {100}}}, kept(pith::error_feedback(threshold(tau))),
-                               {.seed = 0, .how = how})
+                               {.seed = 0, .gather_mode = how})
         .all_reduce_mean(g);
   };
   CHECK_NOTHROW(step(gather::padded));
@@ -428,7 +430,8 @@ TEST_CASE("only full capacity can be captured") {
 TEST_CASE("a step allocates nothing, whatever the gather") {
   auto comm = pith::self_communicator();
   for (auto how : {gather::padded, gather::exact, gather::predicted}) {
-    auto exchange = pith::make_exchange<float>(pith::seq, comm, gathered_tensors, keeping, {.seed = 3, .how = how});
+    auto exchange =
+        pith::make_exchange<float>(pith::seq, comm, gathered_tensors, keeping, {.seed = 3, .gather_mode = how});
     for (int step = 0; step < 6; ++step) {
       auto g = gradients(0, step);
       auto const before = support::allocations.load();

@@ -420,10 +420,10 @@ TEST_CASE("the bits do not depend on buckets, on when gradients are ready, or on
   for (auto const how : {pith::gather::padded, pith::gather::exact}) {
     for (std::size_t const bytes : {0u, 5000u}) {
       for (int const patience : {1, 3, 1'000'000})
-        CHECK(same_bytes(run({.seed = 3, .how = how, .bucket_bytes = bytes}, true, patience), expected));
+        CHECK(same_bytes(run({.seed = 3, .gather_mode = how, .bucket_bytes = bytes}, true, patience), expected));
     }
   }
-  CHECK_NOTHROW(run({.how = pith::gather::predicted, .when = pith::verify::each_step}, true, 1));
+  CHECK_NOTHROW(run({.gather_mode = pith::gather::predicted, .verification = pith::verify::each_step}, true, 1));
 }
 
 TEST_CASE("what is fed back between nodes follows the loss scale") {

@@ -22,7 +22,7 @@ enum class how { norm, elements };
 /// A rank's gradient, clipped with exactly the memory that it takes.
 template <class In, class E, class Comm>
 std::vector<In> clipped(E const& exec, Comm comm, how rule, std::vector<In> x) {
-  auto memory = std::vector<std::byte>(pith::mean_norm_bytes(x.size()));
+  auto memory = std::vector<std::byte>(pith::mean_norm_workspace_bytes(x.size()));
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
   auto const before = allocations.load();
   if (rule == how::norm) pith::clip_to_mean_norm<In>(exec, comm, pith::span<In>(x), ws);

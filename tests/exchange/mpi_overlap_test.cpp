@@ -71,13 +71,13 @@ TEST_CASE("buckets over MPI, fitted after each step, give the bits of one call o
     auto expected = std::vector<float>();
     auto guard = std::mutex();
     pith::run_ranks(comm.size(), [&, &codec = codec, how = how](pith::thread_communicator threads) {
-      auto got = at_once(threads, codec, {.seed = 5, .how = how});
+      auto got = at_once(threads, codec, {.seed = 5, .gather_mode = how});
       auto const lock = std::lock_guard(guard);
       if (threads.rank() == comm.rank()) expected = std::move(got);
     });
     for (std::size_t bytes : {0u, 4000u}) {
-      CHECK(at_once(comm, codec, {.seed = 5, .how = how, .bucket_bytes = bytes}) == expected);
-      CHECK(one_by_one(comm, codec, {.seed = 5, .how = how, .bucket_bytes = bytes}) == expected);
+      CHECK(at_once(comm, codec, {.seed = 5, .gather_mode = how, .bucket_bytes = bytes}) == expected);
+      CHECK(one_by_one(comm, codec, {.seed = 5, .gather_mode = how, .bucket_bytes = bytes}) == expected);
     }
   }
 }

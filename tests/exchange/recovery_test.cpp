@@ -215,11 +215,11 @@ TEST_CASE("an exchange whose step failed in any call goes on from its last compl
 TEST_CASE("so does one that weighs, verifies, or gathers at the size that payloads use") {
   auto options = recovered_options();
   options.is_weighted = true;
-  options.when = pith::verify::each_step;
+  options.verification = pith::verify::each_step;
   check_recovery_of("ef(top_k(0.1)|qsgd<4>)", options);
   options = recovered_options();
   for (auto const how : {pith::gather::exact, pith::gather::predicted}) {
-    options.how = how;
+    options.gather_mode = how;
     check_recovery_of("ef(threshold(4,0.5))", options);
   }
 }

@@ -46,11 +46,11 @@ std::vector<std::vector<In>> sharded(First const& first, Second const& second, s
     auto part = std::vector<In>(own.n);
     auto whole = x[comm.rank()];
     for (int step = 0; step < steps; ++step) {
-      with_scratch(pith::reduce_scatter_bytes<In>(pith::seq, first, over, ranks), [&](auto& ws) {
+      with_scratch(pith::reduce_scatter_mean_workspace_bytes<In>(pith::seq, first, over, ranks), [&](auto& ws) {
         pith::reduce_scatter_mean<In>(pith::seq, comm, first, over, pith::span<In const>(x[comm.rank()]),
                                       pith::span<In>(part), scattering, ws);
       });
-      with_scratch(pith::all_gather_bytes<In>(pith::seq, second, over, ranks), [&](auto& ws) {
+      with_scratch(pith::all_gather_workspace_bytes<In>(pith::seq, second, over, ranks), [&](auto& ws) {
         pith::all_gather<In>(pith::seq, comm, second, over, pith::span<In const>(part), pith::span<In>(whole),
                              gathering, ws);
       });

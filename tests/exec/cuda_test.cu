@@ -85,7 +85,7 @@ struct among_zeros : pith::self_communicator {
 template <pith::executor E>
 std::vector<float> clipped(E const& exec, std::vector<float> values) {
   auto const x = pith::buffer<float, E>(exec, values.size());
-  auto const scratch = pith::buffer<std::byte, E>(exec, pith::mean_norm_bytes(values.size()) + 128);
+  auto const scratch = pith::buffer<std::byte, E>(exec, pith::mean_norm_workspace_bytes(values.size()) + 128);
   auto ws = pith::workspace_on<E>(scratch.view());
   auto comm = among_zeros();
   exec.upload(x.data(), values.data(), x.size_bytes());

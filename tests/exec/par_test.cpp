@@ -1,4 +1,5 @@
 // tests/exec/par_test.cpp — the bytes of seq with any number of threads and any runner, and what a pool promises.
+#include <pith/exec/any_runner.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/exec/seq.hpp>
 
@@ -7,7 +8,6 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -97,7 +97,25 @@ TEST_CASE("an engine runs the chunks on its own threads") {
   auto const expected = executed<float>(pith::seq, codec, {many});
   CHECK(executed<float>(pith::par(own), codec, {many}) == expected);
   CHECK(own.runs > 0);
-  CHECK(executed<float>(pith::par(std::ref(own)), codec, {many}) == expected);
+}
+
+TEST_CASE("a runner whose type is erased runs the same chunks") {
+  auto own = engine();
+  auto pool = pith::thread_pool(3);
+  auto const codec = pith::error_feedback(pith::qsgd<8>());
+  auto const expected = executed<float>(pith::seq, codec, {many});
+  auto of_engine = pith::any_runner(own), of_pool = pith::any_runner(pool);
+  CHECK(executed<float>(pith::par(of_engine), codec, {many}) == expected);
+  CHECK(own.runs > 0);
+  CHECK(executed<float>(pith::par(of_pool), codec, {many}) == expected);
+  CHECK(of_pool.threads() == 3);
+  auto const before = allocations.load();
+  pith::par(of_pool).for_each_index(many, [](std::uint64_t) {});
+  CHECK(allocations.load() == before);
+  auto const thrower = [](std::uint64_t i) {
+    if (i == 77'777) throw std::runtime_error("no luck");
+  };
+  CHECK_THROWS_WITH_AS(pith::par(of_pool).for_each_index(many, thrower), "no luck", std::runtime_error);
 }
 
 TEST_CASE("every index and every block is called once") {

@@ -227,7 +227,7 @@ TEST_CASE("momentum remembers the clipped gradient") {
 
 TEST_CASE_TEMPLATE("the tensors of a model are clipped together", In, float, double, pith::half, pith::bfloat16) {
   auto g = of<In>({1, 2, 2, 4, 0});
-  auto memory = std::vector<std::byte>(pith::clip_bytes(g.size()));
+  auto memory = std::vector<std::byte>(pith::clip_workspace_bytes(g.size()));
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
   pith::clip_to_norm<In>(pith::seq, pith::span<In>(g), 5, 4, ws);
   CHECK(widen(g) == std::vector<double>{0.5, 1, 1, 2, 0});

@@ -92,8 +92,8 @@ void part(input& from) {
   auto const id = pith::tensor_id{7, 3, static_cast<std::uint16_t>(comm.rank())};
   auto x = std::vector<T>(n), own = std::vector<T>(over.dims(comm.rank()).n);
   for (std::size_t i = 0; i < n; ++i) x[i] = pith::element_cast<T>(static_cast<float>(i * 29 % 23) - 11);
-  auto const bytes = std::max(pith::reduce_scatter_bytes<T>(pith::seq, codec, over, comm.size()),
-                              pith::all_gather_bytes<T>(pith::seq, codec, over, comm.size()));
+  auto const bytes = std::max(pith::reduce_scatter_mean_workspace_bytes<T>(pith::seq, codec, over, comm.size()),
+                              pith::all_gather_workspace_bytes<T>(pith::seq, codec, over, comm.size()));
   auto memory = std::vector<std::byte>(bytes);
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
   auto whole_state = pith::make_state<T>(pith::seq, codec, {n}, id);
@@ -105,10 +105,10 @@ void part(input& from) {
 
 constexpr pith::exchange_options options[] = {
     {.seed = 5},
-    {.seed = 5, .bucket_bytes = 200, .is_weighted = true, .when = pith::verify::each_step},
-    {.seed = 5, .how = pith::gather::exact, .is_weighted = true},
-    {.seed = 5, .how = pith::gather::exact, .bucket_bytes = 200, .when = pith::verify::each_step},
-    {.seed = 5, .how = pith::gather::predicted}};
+    {.seed = 5, .bucket_bytes = 200, .is_weighted = true, .verification = pith::verify::each_step},
+    {.seed = 5, .gather_mode = pith::gather::exact, .is_weighted = true},
+    {.seed = 5, .gather_mode = pith::gather::exact, .bucket_bytes = 200, .verification = pith::verify::each_step},
+    {.seed = 5, .gather_mode = pith::gather::predicted}};
 
 /// Some steps, with fit_buckets() after each. After an exception the exchange is unusable until its state is restored.
 template <class T, class Exchange>

@@ -184,7 +184,7 @@ void import_exchange(input& from) {
     auto made = std::vector<saved>();
     for (auto const& c : exchange_cases)
       made.emplace_back(
-          exchange(pith::seq, whole_group(), tensors, pith::parse<T>(c.codec), {.seed = 5, .how = c.how}));
+          exchange(pith::seq, whole_group(), tensors, pith::parse<T>(c.codec), {.seed = 5, .gather_mode = c.how}));
     return made;
   }();
   all[from.take_below(all.size())].import(from);

@@ -170,7 +170,7 @@ TEST_CASE("five steps of momentum correction are the same but for rounding, with
   // The reference clips elements at sqrt(mean over the ranks of |g|^2). Of one rank none is farther than that from zero:
   // its vectors are the same, and so must ours be.
   auto comm = pith::self_communicator();
-  auto memory = std::vector<std::byte>(pith::mean_norm_bytes(256));
+  auto memory = std::vector<std::byte>(pith::mean_norm_workspace_bytes(256));
   auto ws = pith::workspace<>(memory);
   auto const g = golden("in_seq5x256"), sent = golden("seq_dgcmem_m0.9_thr1.5_clip0"),
              momentum = golden("seq_dgcmem_m0.9_thr1.5_clip0_residual");

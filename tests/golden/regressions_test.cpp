@@ -62,8 +62,8 @@ TEST_CASE("regression against the reference: an all-to-all of a tensor that rank
 TEST_CASE("regression against the reference: a step in which no rank sends anything does not hang") {
   pith::run_ranks(2, [](pith::thread_communicator comm) {
     auto const codec = [](pith::tensor_spec const&) { return pith::threshold(1); };
-    auto exchange =
-        pith::make_exchange<float>(pith::seq, comm, {{"w", {9}}}, codec, {.seed = 0, .how = pith::gather::exact});
+    auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"w", {9}}}, codec,
+                                               {.seed = 0, .gather_mode = pith::gather::exact});
     auto g = std::vector<float>(9, 0.5f);
     exchange.all_reduce_mean(g);
     REQUIRE(g == std::vector<float>(9));

@@ -30,7 +30,8 @@ void exchanges(any_codec const& codec, pith::gather how) {
   }
   pith::run_ranks(3, [&](pith::thread_communicator comm) {
     auto const policy = [&](pith::tensor_spec const&) { return codec; };
-    auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"weights", {n}}}, policy, {.seed = 0, .how = how});
+    auto exchange =
+        pith::make_exchange<float>(pith::seq, comm, {{"weights", {n}}}, policy, {.seed = 0, .gather_mode = how});
     auto g = gradient(comm.rank());
     exchange.all_reduce_mean(g);
     for (std::size_t i = 0; i < n; ++i) REQUIRE(std::abs(g[i] - expected[i] / 3) <= 0x1p-22f * std::abs(g[i]));

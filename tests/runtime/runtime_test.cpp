@@ -58,6 +58,17 @@ std::vector<pith::tensor_spec> model() {
   return {{"matrix", pith::matrix(24, 30)}, {"bias", pith::vector(7)}, {"square", pith::matrix(40, 40)}};
 }
 
+/// A runner that runs its chunks on the calling thread, from the last to the first.
+struct backwards_runner {
+  unsigned runs = 0;
+  unsigned threads() const { return 3; }
+  template <class F>
+  void operator()(std::uint64_t count, F const& f) {
+    ++runs;
+    for (auto i = count; i-- > 0;) f(i);
+  }
+};
+
 constexpr char const* exchanged_texts[] = {"identity",
                                            "ef(top_k(0.1)|qsgd<8>)",
                                            "ef(power_sgd(2))",
@@ -94,8 +105,13 @@ TEST_CASE("a large tensor is divided among the threads") {
   constexpr auto dims = pith::vector(300'001);
   auto const text = "ef(top_k(0.01)|qsgd<8>)";
   auto from_headers = pith::compressor<float>(pith::parse<float>(text), dims);
-  auto compiled = pith::runtime::compressor<float>(pith::runtime::executor(4), pith::runtime::parse<float>(text), dims);
-  CHECK(steps_of<float>(compiled, dims.n) == steps_of<float>(from_headers, dims.n));
+  auto const expected = steps_of<float>(from_headers, dims.n);
+  auto backwards = backwards_runner();
+  for (auto const& exec : {pith::runtime::executor(4), pith::runtime::executor(backwards)}) {
+    auto compiled = pith::runtime::compressor<float>(exec, pith::runtime::parse<float>(text), dims);
+    CHECK(steps_of<float>(compiled, dims.n) == expected);
+  }
+  CHECK(backwards.runs > 0);
 }
 
 TEST_CASE_TEMPLATE("means and states are those of the headers", In, float, pith::bfloat16) {
@@ -137,13 +153,20 @@ TEST_CASE("an exchange overlaps, changes rates and reports") {
   auto self = pith::self_communicator();
   auto comm = pith::any_communicator(self);
   auto const codec = pith::runtime::parse<float>("ef(top_k(0.1))");
-  auto exchange = pith::runtime::gradient_exchange<float>(pith::runtime::executor(2), comm, model(), codec);
+  auto const policy = [&](pith::tensor_spec const& t) {
+    return t.dims.rows > 1 ? codec : pith::runtime::parse<float>("identity");
+  };
+  auto exchange = pith::runtime::gradient_exchange<float>(pith::runtime::executor(2), comm, model(), policy);
+  CHECK(exchange.codecs()[0].name() == codec.name());
   auto g = frozen::gradient<float>(exchange.size(), 0, 0);
   exchange.begin(g);
   exchange.ready(2);
   exchange.wait();
   auto const residual = exchange.fed_back(0);
   exchange.change({codec.at(0.5), codec, codec});
+  CHECK(exchange.codecs()[0].name() == "ef(top_k(0.5))");
+  CHECK_THROWS_AS(exchange.change({codec}), std::invalid_argument);
+  CHECK(exchange.codecs()[0].name() == "ef(top_k(0.5))");
   CHECK(exchange.fed_back(0) == residual);
   exchange.measure_errors(g);
   CHECK(exchange.report().tensors.size() == 3);
@@ -168,15 +191,21 @@ TEST_CASE("errors are those of the headers") {
   auto const codec = pith::runtime::parse<float>("qsgd<8>");
   CHECK_THROWS_WITH_AS(pith::runtime::gradient_exchange<float>({}, comm, model(), std::vector{codec}),
                        "pith::gradient_exchange: codecs must have 3 entries, got 1", std::invalid_argument);
-  auto compiled = pith::runtime::compressor<float>({}, codec, pith::vector(8));
+  auto compiled = pith::runtime::compressor<float>(codec, pith::vector(8));
   pith::runtime::run_ranks(2, [&](pith::any_communicator& each) {
     auto const make = [&] {
       pith::runtime::gradient_exchange<float>({}, each, model(), std::vector(each.rank() == 0 ? 3 : 2, codec));
     };
+    auto const throwing = [&](pith::tensor_spec const&) {
+      return pith::runtime::parse<float>(each.rank() == 0 ? "qsgd<8>" : "topk(0.1)");
+    };
+    auto const make_by_policy = [&] { pith::runtime::gradient_exchange<float>({}, each, model(), throwing); };
     if (each.rank() == 0) {
       CHECK_THROWS_AS(make(), pith::agreement_error);
+      CHECK_THROWS_AS(make_by_policy(), pith::agreement_error);
     } else {
       CHECK_THROWS_AS(make(), std::invalid_argument);
+      CHECK_THROWS_AS(make_by_policy(), std::invalid_argument);
     }
   });
   auto const x = std::vector<float>(9);

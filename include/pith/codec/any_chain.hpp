@@ -151,8 +151,7 @@ class any_chain : public codec_base {
 
   void encode_payload(context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> payload,
                       states const& replicated, states& local) const {
-    auto const section = std::min(payload.size(), values_section(cx.dims));
-    detail::clear_padding<E>(cx.exec, payload.first(section), stages_.back().values_bytes(output_shape(cx.dims).n));
+    clear_values(cx, payload);
     encode_stages(0, cx, x, payload, values_section(cx.dims), replicated, local);
   }
   void decode_payload(context<In, E> const& cx, span_on<E, std::byte const> payload, values_on<E, In> x,
@@ -178,8 +177,7 @@ class any_chain : public codec_base {
   }
   void encode_payload_from(context<In, E> const& cx, ext::residual_source<In> const& from,
                            span_on<E, std::byte> payload, states const& replicated, states& local) const {
-    auto const section = std::min(payload.size(), values_section(cx.dims));
-    detail::clear_padding<E>(cx.exec, payload.first(section), stages_.back().values_bytes(output_shape(cx.dims).n));
+    auto const section = clear_values(cx, payload);
     if (stages_.size() > 1) return encode_picked(cx, from, payload, section, replicated, local);
     stages_[0].encode_from(cx, from, payload.data(), payload.subspan(section));
   }
@@ -216,6 +214,12 @@ class any_chain : public codec_base {
   }
 
  private:
+  /// Zeroes the unused bytes after the values. Returns the size of the section of values.
+  std::size_t clear_values(context<In, E> const& cx, span_on<E, std::byte> payload) const {
+    auto const section = std::min(payload.size(), values_section(cx.dims));
+    detail::clear_padding<E>(cx.exec, payload.first(section), stages_.back().values_bytes(output_shape(cx.dims).n));
+    return section;
+  }
   /// Combines the chain's capabilities with those of the next stage, as the class `chain` does.
   static void join(capabilities& all, capabilities const& next, bool is_last) {
     all.omega = all.omega && next.omega && (is_last || next.isometric || next.rotation)

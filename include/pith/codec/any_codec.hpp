@@ -3,7 +3,7 @@
 
 #include <pith/codec/any_stage.hpp>
 #include <pith/codec/compress.hpp>
-#include <pith/codec/detail/fed_back.hpp>
+#include <pith/codec/detail/policy_states.hpp>
 #include <pith/codec/measured.hpp>
 #include <pith/exec/seq.hpp>
 
@@ -53,7 +53,6 @@ class any_codec : public codec_base {
   }
   /// True if `other` is this codec at the same or another rate. Both codecs can then use the same states.
   bool shares_states(any_codec const& other) const { return origin_ == other.origin_; }
-  bool is_same(any_codec const& other) const { return self_ == other.self_; }
   detail::policy_states fed_back_in(any_state& replicated, any_state& local) const {
     return self_->fed_back_in(replicated, local);
   }

@@ -216,15 +216,12 @@ class any_stage {
 
     void encode(context<In, E> const& cx, values_on<E, In const> x, std::byte* values, span_on<E, std::byte> side,
                 any_state const& a, any_state& l) const override {
-      auto* words = reinterpret_cast<typename storage<out>::word*>(values);
-      auto y = encoded_on<E, out>{{words, output_shape(cx.dims).n, nullptr}, side};
+      auto y = view<out>(values, cx.dims, side);
       detail::encode<In>(stage, cx, x, y, a.as<replicated>(), l.as<local>());
     }
     void decode(context<In, E> const& cx, std::byte const* values, span_on<E, std::byte const> side, values_on<E, In> x,
                 any_state const& a) const override {
-      auto* words = reinterpret_cast<typename storage<out const>::word*>(values);
-      auto y = encoded_on<E, out const>{{words, output_shape(cx.dims).n, nullptr}, side};
-      detail::decode<In>(stage, cx, y, x, a.as<replicated>());
+      detail::decode<In>(stage, cx, view<out const>(values, cx.dims, side), x, a.as<replicated>());
     }
 
     // Callers call encode_from only if `fuses`, select_from and write_back only if `selects`, and decode_sum only if
@@ -242,11 +239,7 @@ class any_stage {
     }
     void encode_from(context<In, E> const& cx, [[maybe_unused]] source const& from, [[maybe_unused]] std::byte* values,
                      [[maybe_unused]] span_on<E, std::byte> side) const override {
-      if constexpr (fuses) {
-        auto* words = reinterpret_cast<typename storage<out>::word*>(values);
-        auto const y = encoded_on<E, out>{{words, output_shape(cx.dims).n, nullptr}, side};
-        stage.template encode_from<In>(cx, from, y);
-      }
+      if constexpr (fuses) stage.template encode_from<In>(cx, from, view<out>(values, cx.dims, side));
     }
     void select_from(context<In, E> const& cx, [[maybe_unused]] source const& from, [[maybe_unused]] selected const& to,
                      [[maybe_unused]] span_on<E, std::byte> side) const override {
@@ -261,9 +254,7 @@ class any_stage {
                     [[maybe_unused]] unsigned ranks, [[maybe_unused]] accum<In> factor,
                     [[maybe_unused]] values_on<E, In> x) const override {
       if constexpr (sums) {
-        auto* words = reinterpret_cast<typename storage<out const>::word*>(values);
-        auto const y = encoded_on<E, out const>{{words, output_shape(cx.dims).n, nullptr}, side};
-        stage.decode_sum(cx, gathered_on<E, out>{y, stride, ranks}, factor, x);
+        stage.decode_sum(cx, gathered_on<E, out>{view<out const>(values, cx.dims, side), stride, ranks}, factor, x);
       }
     }
     std::uint64_t most_entries(shape const& dims) const override { return detail::most_entries<In, E>(stage, dims); }
@@ -271,10 +262,14 @@ class any_stage {
                         [[maybe_unused]] span_on<E, std::byte const> side,
                         [[maybe_unused]] selected const& to) const override {
       if constexpr (detail::emits_entries<S, In, E>) {
-        auto* words = reinterpret_cast<typename storage<out const>::word*>(values);
         auto const scope = cx.ws.mark();
-        stage.decode_entries(cx, encoded_on<E, out const>{{words, output_shape(cx.dims).n, nullptr}, side}, to);
+        stage.decode_entries(cx, view<out const>(values, cx.dims, side), to);
       }
+    }
+
+    template <class Out, class Byte>
+    encoded_on<E, Out> view(Byte* values, shape const& dims, span_on<E, Byte> side) const {
+      return {{reinterpret_cast<typename storage<Out>::word*>(values), output_shape(dims).n, nullptr}, side};
     }
 
     S stage;

@@ -26,11 +26,9 @@ namespace pith::inline v0 {
 template <class C>
 class bypass : public detail::adaptor<bypass<C>, C> {
   using base = detail::adaptor<bypass<C>, C>;
-  using base::codec_, base::inside;
+  using base::codec_, base::codec_part;
 
  public:
-  static constexpr codec_traits traits = {
-      .reproducible = reproducible<C>, .terminal = true, .rates = traits_of<C>.rates};
   static constexpr std::uint64_t usual_least = 1024;
 
   template <std::same_as<C> T>  // exactly C, without a conversion, as in adaptor
@@ -41,6 +39,9 @@ class bypass : public detail::adaptor<bypass<C>, C> {
   bool may_be_lossy(shape const& dims) const { return !dense(dims) && detail::may_be_lossy(codec_, dims); }
   double delta(shape const& dims) const requires contractive_codec<C> { return dense(dims) ? 1 : codec_.delta(dims); }
   double omega(shape const& dims) const requires unbiased_codec<C> { return dense(dims) ? 0 : codec_.omega(dims); }
+  double error_bound(shape const& dims) const requires detail::absolute_codec<C> {
+    return dense(dims) ? 0 : codec_.error_bound(dims);
+  }
   capabilities capabilities_for(shape const& dims) const requires detail::erased<C> {
     return dense(dims) ? capabilities_of(identity(), dims) : codec_.capabilities_for(dims);
   }
@@ -74,14 +75,14 @@ class bypass : public detail::adaptor<bypass<C>, C> {
   void encode_payload(context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> payload,
                       auto const& replicated, auto& local) const {
     if (dense(cx.dims)) return cx.exec.copy(payload.data(), x.data, payload.size());
-    detail::encode_payload<In>(codec_, cx, x, payload, inside(replicated), inside(local));
+    detail::encode_payload<In>(codec_, cx, x, payload, codec_part(replicated), codec_part(local));
   }
   template <class In, executor E>
     requires codec<C, In, E>
   void decode_payload(context<In, E> const& cx, span_on<E, std::byte const> payload, values_on<E, In> x,
                       auto const& replicated) const {
     if (dense(cx.dims)) return cx.exec.copy(x.data, payload.data(), payload.size());
-    detail::decode_payload<In>(codec_, cx, payload, x, inside(replicated));
+    detail::decode_payload<In>(codec_, cx, payload, x, codec_part(replicated));
   }
 
   unsigned rounds(shape const& dims, unsigned ranks) const { return dense(dims) ? 1 : codec_.rounds(dims, ranks); }
@@ -100,14 +101,14 @@ class bypass : public detail::adaptor<bypass<C>, C> {
   void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
                auto const& replicated, auto& local) const {
     if (dense(cx.dims)) return detail::produce<In>(identity(), cx, round, x, out, detail::nothing, detail::nothing);
-    detail::produce<In>(codec_, cx, round, x, out, inside(replicated), inside(local));
+    detail::produce<In>(codec_, cx, round, x, out, codec_part(replicated), codec_part(local));
   }
   template <class In, executor E>
     requires detail::exchangeable<C, In, E>
   void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, auto& replicated,
               auto& local) const {
     if (dense(cx.dims)) return detail::absorb<In>(identity(), cx, round, in, x, detail::nothing, detail::nothing);
-    detail::absorb<In>(codec_, cx, round, in, x, inside(replicated), inside(local));
+    detail::absorb<In>(codec_, cx, round, in, x, codec_part(replicated), codec_part(local));
   }
 
  private:

@@ -60,17 +60,23 @@ void clear_padding(E const& exec, span_on<E, std::byte> section, std::size_t use
   if (used < section.size()) exec.fill(section.data() + used, std::byte{}, section.size() - used);
 }
 
-template <class In, class C, class E, class Agreed, class Local>
+/// Zeroes the unused bytes between the sections of a payload. Returns the sections.
+template <class In, class C, class E>
+auto cleared_sections(C const& c, context<In, E> const& cx, span_on<E, std::byte> payload) {
+  auto const n = c.output_shape(cx.dims).n;
+  auto const y = sections<output_of<C, In>, E, std::byte>(n, payload);
+  clear_padding<E>(cx.exec, payload.first(payload.size() - y.side.size()), value_bytes<output_of<C, In>>(n));
+  return y;
+}
+
+template <class In, class C, class E, class Replicated, class Local>
 void encode_payload(C const& c, context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> payload,
-                    Agreed const& replicated, Local& local) {
+                    Replicated const& replicated, Local& local) {
   if constexpr (has_payload<C, In, E>) {
     auto const scope = cx.ws.mark();
     c.encode_payload(cx, x, payload, replicated, local);
   } else {
-    auto const n = c.output_shape(cx.dims).n;
-    auto const y = sections<output_of<C, In>, E, std::byte>(n, payload);
-    clear_padding<E>(cx.exec, payload.first(payload.size() - y.side.size()), value_bytes<output_of<C, In>>(n));
-    encode<In>(c, cx, x, y, replicated, local);
+    encode<In>(c, cx, x, cleared_sections<In>(c, cx, payload), replicated, local);
   }
 }
 
@@ -106,23 +112,20 @@ std::size_t scratch_bytes_from(C const& c, E const& exec, shape const& dims) {
   }
 }
 
-template <class In, class C, class E, class Source, class Agreed, class Local>
+template <class In, class C, class E, class Source, class Replicated, class Local>
 void encode_payload_from(C const& c, context<In, E> const& cx, Source const& from, span_on<E, std::byte> payload,
-                         [[maybe_unused]] Agreed const& replicated, [[maybe_unused]] Local& local) {
+                         [[maybe_unused]] Replicated const& replicated, [[maybe_unused]] Local& local) {
   auto const scope = cx.ws.mark();
   if constexpr (encodes_payload_from<C, In, E, Source>) {
     c.encode_payload_from(cx, from, payload, replicated, local);
   } else {
-    auto const n = c.output_shape(cx.dims).n;
-    auto const y = sections<output_of<C, In>, E, std::byte>(n, payload);
-    clear_padding<E>(cx.exec, payload.first(payload.size() - y.side.size()), value_bytes<output_of<C, In>>(n));
-    c.encode_from(cx, from, y);
+    c.encode_from(cx, from, cleared_sections<In>(c, cx, payload));
   }
 }
 
-template <class In, class C, class E, class Agreed>
+template <class In, class C, class E, class Replicated>
 void decode_payload(C const& c, context<In, E> const& cx, span_on<E, std::byte const> payload, values_on<E, In> x,
-                    Agreed const& replicated) {
+                    Replicated const& replicated) {
   if constexpr (has_payload<C, In, E>) {
     auto const scope = cx.ws.mark();
     c.decode_payload(cx, payload, x, replicated);
@@ -159,9 +162,9 @@ bool has_decode_sum(C const& c) {
 
 /// Sets x to `factor` times the sum of all ranks' decoded payloads, added in rank order. The payloads are `stride`
 /// bytes apart.
-template <class In, class C, class E, class Agreed>
+template <class In, class C, class E, class Replicated>
 void decode_sum(C const& c, context<In, E> const& cx, span_on<E, std::byte const> in, std::size_t stride,
-                unsigned ranks, accum<In> factor, values_on<E, In> x, [[maybe_unused]] Agreed const& replicated) {
+                unsigned ranks, accum<In> factor, values_on<E, In> x, [[maybe_unused]] Replicated const& replicated) {
   if constexpr (sums_payloads<C, In, E>) {
     c.decode_sum_payloads(cx, in, stride, ranks, factor, x, replicated);
   } else {

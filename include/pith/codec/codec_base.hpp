@@ -1,8 +1,8 @@
-// pith/codec/codec_base.hpp — the base class of codecs: every optional member with its default.
+// pith/codec/codec_base.hpp — the base class of codecs: the members that every codec has, with their defaults.
 #pragma once
 
 #include <pith/codec/capability.hpp>
-#include <pith/codec/detail/fed_back.hpp>
+#include <pith/codec/detail/policy_states.hpp>
 #include <pith/codec/measured.hpp>
 #include <pith/core/executor.hpp>
 #include <pith/core/shape.hpp>
@@ -11,10 +11,11 @@
 
 namespace pith::inline v0 {
 
-/// The optional members of a codec and their defaults. A codec derives from codec_base and hides the members that it
-/// changes. Argument-dependent lookup finds `|` through this class.
+/// The members that every codec has, with their defaults. A codec derives from codec_base and hides the members that
+/// it changes. Argument-dependent lookup finds `|` through this class.
 ///
-/// The other members of a stage are listed at the concept `stage`, those of a collective at the concept `collective`.
+/// The concept `stage` lists the other members of a stage, and the concept `collective` those of a collective.
+/// docs/engines.md lists members that a codec may have in addition.
 class codec_base {
  public:
   /// The properties that hold for every shape.

@@ -29,9 +29,7 @@ std::uint64_t used_values(S const& s, shape const& dims, std::uint64_t count) {
 }
 template <class In, class S>
 std::size_t used_side_bytes(S const& s, shape const& dims, std::uint64_t count) {
-  if constexpr (requires { s.template used_side_bytes<In>(dims, count); }) {
-    return s.template used_side_bytes<In>(dims, count);
-  } else if constexpr (requires { s.used_side_bytes(dims, count); }) {
+  if constexpr (requires { s.used_side_bytes(dims, count); }) {
     return s.used_side_bytes(dims, count);
   } else {
     return s.template side_bytes<In>(dims);

@@ -1,7 +1,7 @@
-// pith/codec/compress.hpp — the state and workspace of a codec for one tensor; compress and decompress.
+// pith/codec/compress.hpp — compress and decompress, and the workspace that they need.
 #pragma once
 
-#include <pith/codec/detail/fed_back.hpp>
+#include <pith/codec/codec_state.hpp>
 #include <pith/codec/explain.hpp>
 #include <pith/codec/rounds.hpp>
 #include <pith/core/detail/float_environment.hpp>
@@ -13,84 +13,6 @@
 #include <utility>
 
 namespace pith::inline v0 {
-
-namespace detail {
-
-struct advance {
-  std::uint64_t* step;
-  PITH_HD void operator()(std::uint64_t) const { ++*step; }
-};
-
-}  // namespace detail
-
-/// The state of codec `C` for one tensor on one rank, in E's memory. A state consists of replicated state, rank-local
-/// state and the step.
-template <class In, class C, executor E>
-class codec_state {
- public:
-  using element = In;
-
-  codec_state(E const& exec, C const& codec, shape const& dims, tensor_id const& whose)
-      : dims_(dims),
-        whose_(whose),
-        step_(exec, 1),
-        arrived_(exec, 1),
-        replicated_(make_replicated<In>(exec, codec, id(), dims)),
-        local_(make_local<In>(exec, codec, dims)) {
-    detail::require(whose.tensor < 1u << 24, "make_state: tensor must be below 2^24, got ", whose.tensor);
-  }
-
-  shape const& dims() const { return dims_; }
-  tensor_id const& whose() const { return whose_; }
-  auto& replicated() { return replicated_; }
-  auto& local() { return local_; }
-
-  /// A pointer into E's memory, to the number of steps so far.
-  std::uint64_t* steps() const { return step_.data(); }
-  /// The id of this rank's encoding in the current step.
-  encoding_id id() const { return {step_.data(), whose_.seed, 0, whose_.tensor, whose_.rank, 0, 0, arrived_.data()}; }
-
-  /// The context of a call in the current step.
-  context<In, E> context_on(E const& exec, workspace_on<E>& ws, unsigned ranks = 1) const {
-    return {exec, id(), dims_, ws, ranks};
-  }
-
-  /// Begins the next step, whose random numbers differ from those of earlier steps.
-  void advance(E const& exec) { exec.for_each_index(1, detail::advance{step_.data()}); }
-
-  /// Replaces the states of codec `own` with `made`, the states of codec `next` for the same tensor. The step is kept.
-  /// If `next` has the same feedback policy as `own`, the feedback state is kept.
-  void become(C const& own, C const& next, codec_state made) {
-    own.fed_back_in(replicated_, local_).swap_with(next.fed_back_in(made.replicated_, made.local_));
-    replicated_ = std::move(made.replicated_);
-    local_ = std::move(made.local_);
-  }
-
-  void fields(field_visitor& f) {
-    f(step_);
-    replicated_.fields(f);
-    f.local(local_);
-  }
-
- private:
-  shape dims_;
-  tensor_id whose_;
-  buffer<std::uint64_t, E> step_;
-  buffer<std::uint32_t, E> arrived_;
-  replicated_of<C, In, E> replicated_;
-  local_of<C, In, E> local_;
-};
-
-/// Creates the state of `codec` for a tensor with shape `dims`. The function allocates, so call it once per tensor.
-template <class In, executor E, class C>
-codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dims, tensor_id const& whose = {}) {
-  static_assert(real<In>, "pith: the elements of a gradient are float, double, half or bfloat16");
-  static_assert(
-      !real<In> || detail::exchangeable<C, In, E>,
-      "pith: make_state<In>(exec, c, shape) needs a codec c of In: a stage (call pith::explain_stage<C, In>()), "
-      "error_feedback(c), bypass(c, n) or a collective");
-  return {exec, codec, dims, whose};
-}
 
 /// The number of workspace bytes that compress and decompress need. With `ranks` > 0, this number also suffices for
 /// all_reduce_mean over `ranks` ranks.

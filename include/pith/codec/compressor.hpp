@@ -6,15 +6,15 @@
 #include <pith/core/buffer.hpp>
 #include <pith/exec/seq.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 #include <utility>
 
 namespace pith::inline v0 {
 
-/// A codec with the state, payload and workspace for one tensor on one rank. `compressor<In>(exec, codec, dims)`
-/// constructs a tensor_compressor.
+/// A codec with the state, payload and workspace for one tensor on one rank. `compressor<In>(codec, dims)`
+/// erases the codec's type, and `make_compressor<In>(exec, codec, dims)` keeps the type.
 ///
 ///     auto c = pith::compressor<float>(pith::seq, pith::error_feedback(pith::top_k(0.01)), pith::vector(n));
 ///     send(c.compress(gradient));
@@ -26,14 +26,18 @@ namespace pith::inline v0 {
 ///   errors      std::invalid_argument if a span has the wrong size. Then neither the object nor the spans change
 ///   requires    only one thread at a time may use the object
 template <real In, class C = any_codec<In>, executor E = seq_executor>
-class tensor_compressor {
+class compressor {
  public:
-  tensor_compressor(E const& exec, C codec, shape const& dims, tensor_id const& whose = {})
+  /// `whose` contains the seed, tensor and rank, on which random numbers depend.
+  compressor(E const& exec, C codec, shape const& dims, tensor_id const& whose = {})
       : exec_(exec),
         codec_(std::move(codec)),
         state_(make_state<In>(exec_, codec_, dims, whose)),
         payload_(exec_, pith::payload_bytes<In>(codec_, dims)),
         scratch_(exec_, workspace_bytes<In>(exec_, codec_, dims)) {}
+  /// Uses the calling thread.
+  compressor(C codec, shape const& dims, tensor_id const& whose = {}) requires std::same_as<E, seq_executor>
+      : compressor(seq, std::move(codec), dims, whose) {}
 
   /// Begins the next step and encodes `x`, which has dims().n elements. The returned payload is valid until the next
   /// call.
@@ -55,7 +59,6 @@ class tensor_compressor {
   span_on<E, std::byte const> payload() const { return payload_.view(); }
   C const& codec() const { return codec_; }
   shape const& dims() const { return state_.dims(); }
-  E const& exec() const { return exec_; }
   codec_state<In, C, E>& state() { return state_; }
 
  private:
@@ -65,17 +68,10 @@ class tensor_compressor {
   buffer<std::byte, E> payload_, scratch_;
 };
 
-/// Constructs a tensor_compressor for gradients with element type In. `whose` contains the seed, tensor and rank, on
-/// which random numbers depend.
+/// Makes a compressor for gradients with element type In.
 template <real In, executor E, class C>
-tensor_compressor<In, C, E> compressor(E const& exec, C codec, shape const& dims, tensor_id const& whose = {}) {
+compressor<In, C, E> make_compressor(E const& exec, C codec, shape const& dims, tensor_id const& whose = {}) {
   return {exec, std::move(codec), dims, whose};
-}
-/// Constructs a tensor_compressor that runs on the calling thread.
-template <real In, class C>
-  requires(!executor<C>)
-tensor_compressor<In, C> compressor(C codec, shape const& dims, tensor_id const& whose = {}) {
-  return {seq, std::move(codec), dims, whose};
 }
 
 }  // namespace pith::inline v0

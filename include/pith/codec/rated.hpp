@@ -3,7 +3,7 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/compact.hpp>
-#include <pith/codec/detail/fed_back.hpp>
+#include <pith/codec/detail/policy_states.hpp>
 #include <pith/codec/identity.hpp>
 #include <pith/codec/measured.hpp>
 #include <pith/codec/rounds.hpp>
@@ -120,7 +120,7 @@ class rated : public codec_base {
     } else if (!measured_.empty()) {
       measure<In>(cx, x, replicated, local);
     }
-    if (!is_dense_) detail::encode_payload<In>(codec_, cx, x, own, replicated, only(local));
+    if (!is_dense_) detail::encode_payload<In>(codec_, cx, x, own, replicated, codec_part(local));
   }
   template <class In, executor E>
     requires codec<C, In, E>
@@ -153,7 +153,7 @@ class rated : public codec_base {
       if (!measured_.empty())
         return codec_.template encode_measured<In>(cx, from, measured_, payload, energies_in(local));
     }
-    detail::encode_payload_from<In>(codec_, cx, from, payload, replicated, only(local));
+    detail::encode_payload_from<In>(codec_, cx, from, payload, replicated, codec_part(local));
   }
 
   /// False in dense steps, because C cannot decode their payloads.
@@ -181,7 +181,7 @@ class rated : public codec_base {
   }
 
  private:
-  static auto& only(auto& local) { return std::get<0>(local.each); }
+  static auto& codec_part(auto& local) { return std::get<0>(local.each); }
 
   /// Encodes and decodes at each rate to measure the kept energy.
   template <class In, executor E>
@@ -192,10 +192,10 @@ class rated : public codec_base {
       auto const scope = cx.ws.mark();
       auto const other = codec_.at(measured_[i]);
       auto const size = pith::payload_bytes<In>(other, cx.dims);
-      auto const payload = span_on<E, std::byte>(cx.ws.template take<std::byte>(size).data, size);
+      auto const payload = cx.ws.take_bytes(size);
       auto const y = cx.ws.template take<In>(cx.dims.n);
       auto* const lost = cx.ws.template take<double>(1).data;
-      detail::encode_payload<In>(other, cx, x, payload, replicated, only(local));
+      detail::encode_payload<In>(other, cx, x, payload, replicated, codec_part(local));
       detail::decode_payload<In>(other, cx, payload, y, replicated);
       auto const squares = detail::square_of_difference<In>{x.data, y.data};
       detail::reduce_into(cx.exec, lost, cx.dims.n, squares, detail::plus(), 0.0, cx.ws);

@@ -4,6 +4,7 @@
 #include <pith/codec/capability.hpp>
 #include <pith/codec/codec.hpp>
 #include <pith/codec/detail/entry_sum.hpp>
+#include <pith/codec/transfer.hpp>
 #include <pith/core/detail/convert.hpp>
 
 #include <bit>
@@ -12,83 +13,6 @@
 #include <utility>
 
 namespace pith::inline v0 {
-
-/// The operation that transfers the buffers of a round.
-enum class transport : std::uint8_t {
-  all_gather,  ///< every rank receives all ranks' buffers, in rank order
-  all_to_all,  ///< every rank sends one piece to each rank, and receives one piece from each rank, in rank order
-  sum,         ///< every rank receives the elementwise sum of all buffers
-  max,         ///< every rank receives the elementwise maximum of all buffers
-  swap,        ///< ranks r and r xor `distance` exchange their buffers; a rank without a partner is idle
-  shift,       ///< rank r sends to rank r + `distance`, modulo the number of ranks, and receives from r - `distance`
-};
-
-/// The element type of a round's buffer, which a communicator needs for sums.
-enum class element_kind : std::uint8_t { bytes, f32, f64, f16, bf16, i32, i8 };
-
-template <class T>
-constexpr element_kind kind_of() {
-  if constexpr (std::same_as<T, float>) return element_kind::f32;
-  if constexpr (std::same_as<T, double>) return element_kind::f64;
-  if constexpr (std::same_as<T, half>) return element_kind::f16;
-  if constexpr (std::same_as<T, bfloat16>) return element_kind::bf16;
-  if constexpr (std::same_as<T, std::int32_t>) return element_kind::i32;
-  if constexpr (std::same_as<T, std::int8_t>) return element_kind::i8;
-  return element_kind::bytes;
-}
-
-constexpr std::size_t kind_bytes(element_kind kind) {
-  switch (kind) {
-    case element_kind::f64: return 8;
-    case element_kind::f32:
-    case element_kind::i32: return 4;
-    case element_kind::f16:
-    case element_kind::bf16: return 2;
-    default: return 1;
-  }
-}
-
-/// The subgroup of ranks that take part in a round: all ranks, or each group of `size` ranks whose numbers are `stride`
-/// apart. If the ranks form a matrix, {columns, 1} describes the rows, and {rows, columns} describes the columns.
-struct subgroup {
-  std::uint32_t size = 0;  ///< 0 means all ranks
-  std::uint32_t stride = 1;
-
-  constexpr bool is_all() const { return size == 0; }
-  constexpr unsigned ranks(unsigned all) const { return is_all() ? all : size; }
-  constexpr unsigned color(unsigned rank) const {
-    return is_all() ? 0 : rank / (size * stride) * stride + rank % stride;
-  }
-  friend constexpr bool operator==(subgroup const&, subgroup const&) = default;
-};
-
-/// The data that every rank sends in one round: `count` elements of one kind. In an all_to_all, each rank sends `count`
-/// elements, a multiple of 8 bytes, to each rank. `distance` is used only by `swap` and `shift`. Ranks are numbered
-/// within their subgroup.
-struct transfer {
-  transport how = transport::all_gather;
-  element_kind kind = element_kind::bytes;
-  std::uint64_t count = 0;
-  std::uint32_t distance = 0;
-  subgroup among = {};
-
-  constexpr std::size_t bytes() const { return count * kind_bytes(kind); }
-  friend constexpr bool operator==(transfer const&, transfer const&) = default;
-};
-
-/// The data that a rank receives in a round. Depending on the operation, these data are a sum, a maximum, another
-/// rank's buffer, or one buffer per rank. Buffers of different ranks are `stride` bytes apart.
-template <detail::memory_space Space = host_space>
-struct received {
-  span<std::byte const, Space> bytes;
-  std::size_t stride = 0;
-
-  constexpr span<std::byte const, Space> from(unsigned rank, std::size_t size) const {
-    return bytes.subspan(rank * stride, size);
-  }
-};
-template <class E>
-using received_on = received<space_of<E>>;
 
 /// A codec with its own rounds. In each round, every rank produces a buffer, the transfer moves the buffers, and every
 /// rank absorbs the data that it received. `x` contains the gradient until the last absorb, which writes the mean over
@@ -126,10 +50,9 @@ constexpr sum_form sums(C const& c) {
 
 /// True if a codec's decoder is or may be affine. For a type-erased codec, is_affine returns this property at run time.
 template <class C>
-concept maybe_affine = traits_of<C>
-.affine || requires(C const& c) {
+concept maybe_affine = (traits_of<C>.affine || requires(C const& c) {
   { c.decodes_affinely() } -> std::same_as<bool>;
-};
+});
 template <class C>
 constexpr bool is_affine([[maybe_unused]] C const& c) {
   if constexpr (requires { c.decodes_affinely(); }) {
@@ -237,9 +160,9 @@ values_on<E, In const> scaled(E const& exec, values_on<E, In const> x, double fa
 /// pass, and decode_entry_sum adds them entry by entry. Both give the same result as decoding one payload at a time,
 /// except for the sign of zeros. In a chain, decode_sum adds the outputs of the last stage, and the other stages decode
 /// the mean. With one rank, the mean is the decoded payload.
-template <class In, class C, class E, class Agreed>
+template <class In, class C, class E, class Replicated>
 void decode_mean(C const& c, context<In, E> const& cx, received_on<E> in, values_on<E, In> x,
-                 Agreed const& replicated) {
+                 Replicated const& replicated) {
   auto const scope = cx.ws.mark();
   auto const size = payload_bytes<In>(c, cx.dims);
   if (cx.ranks == 1) return decode_payload<In>(c, cx.from_rank(0), in.from(0, size), x, replicated);
@@ -275,9 +198,9 @@ concept exchanges_from = collective<C, In, E> &&
   { c.absorb_to(cx, in, to, replicated) } -> std::same_as<void>;
 };
 
-template <class In, class C, class E, class Agreed, class Local>
+template <class In, class C, class E, class Replicated, class Local>
 void produce(C const& c, context<In, E> const& cx, [[maybe_unused]] unsigned round, values_on<E, In const> x,
-             span_on<E, std::byte> out, Agreed const& replicated, Local& local) {
+             span_on<E, std::byte> out, Replicated const& replicated, Local& local) {
   auto const scope = cx.ws.mark();
   if constexpr (collective<C, In, E>) {
     c.produce(cx, round, x, out, replicated, local);
@@ -287,9 +210,9 @@ void produce(C const& c, context<In, E> const& cx, [[maybe_unused]] unsigned rou
   }
 }
 
-template <class In, class C, class E, class Agreed, class Local>
+template <class In, class C, class E, class Replicated, class Local>
 void absorb(C const& c, context<In, E> const& cx, [[maybe_unused]] unsigned round, received_on<E> in,
-            values_on<E, In> x, Agreed& replicated, [[maybe_unused]] Local& local) {
+            values_on<E, In> x, Replicated& replicated, [[maybe_unused]] Local& local) {
   auto const scope = cx.ws.mark();
   if constexpr (collective<C, In, E>) {
     c.absorb(cx, round, in, x, replicated, local);
@@ -302,7 +225,7 @@ void absorb(C const& c, context<In, E> const& cx, [[maybe_unused]] unsigned roun
 }
 
 /// True if a rank can compute its own share from the buffer that it produced. The mean of all ranks' own shares is the
-/// decoded mean. If the rank cannot, error feedback uses the result of `arrived`, or the mean, in place of the own
+/// decoded mean. If the rank cannot, error feedback uses the result of `delivered`, or the mean, in place of the own
 /// share.
 template <class C, class In, class E>
 concept has_contribution =
@@ -336,7 +259,7 @@ template <class C, class In, class E>
 concept reports_delivered = collective<C, In, E> &&
     requires(C const& c, context<In, E> const& cx, values_on<E, In const> p, values_on<E, In const> mean,
              values_on<E, In> sent, replicated_of<C, In, E> const& replicated, local_of<C, In, E> const& local) {
-  c.arrived(cx, p, mean, sent, replicated, local);
+  c.delivered(cx, p, mean, sent, replicated, local);
 };
 
 /// The additional scratch bytes that `contribution` needs if D is affine. These bytes hold an all-zero payload and
@@ -353,11 +276,11 @@ std::size_t contribution_scratch_bytes([[maybe_unused]] C const& c, [[maybe_unus
 
 /// Sets `sent` to N (sent - D(0)) + D(0). Before the call, `sent` is D(z_i) on rank i, where z_i is the rank's payload.
 /// If D is affine, the mean of the results over the ranks is D(sum z_i).
-template <class In, class C, class E, class Agreed>
-void scale_about_zero(C const& c, context<In, E> const& cx, values_on<E, In> sent, Agreed const& replicated) {
+template <class In, class C, class E, class Replicated>
+void scale_about_zero(C const& c, context<In, E> const& cx, values_on<E, In> sent, Replicated const& replicated) {
   auto const scope = cx.ws.mark();
   auto const size = payload_bytes<In>(c, cx.dims);
-  auto const empty = span_on<E, std::byte>(cx.ws.template take<std::byte>(size).data, size);
+  auto const empty = cx.ws.take_bytes(size);
   auto const zero = cx.ws.template take<In>(cx.dims.n);
   cx.exec.fill(empty.data(), std::byte{}, size);
   decode_payload<In>(c, cx, empty, zero, replicated);
@@ -365,9 +288,9 @@ void scale_about_zero(C const& c, context<In, E> const& cx, values_on<E, In> sen
   cx.exec.for_each_index(cx.dims.n, add<In, In>{zero.data, sent.data});
 }
 
-template <class In, class C, class E, class Agreed>
+template <class In, class C, class E, class Replicated>
 void contribution(C const& c, context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
-                  Agreed const& replicated) {
+                  Replicated const& replicated) {
   if constexpr (!has_contribution<C, In, E>) {
     c.own_contribution(cx, produced, sent, replicated);
   } else if constexpr (collective<C, In, E>) {

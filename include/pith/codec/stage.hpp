@@ -131,9 +131,9 @@ Encoded trusted(S const& s, context<In, E> const& cx, Encoded y) {
 }
 
 /// `encode` and `decode` free the scratch memory that the stage took, after the stage has run.
-template <class In, class S, class E, class Agreed, class Local>
+template <class In, class S, class E, class Replicated, class Local>
 void encode(S const& s, context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, output_of<S, In>> y,
-            [[maybe_unused]] Agreed const& replicated, [[maybe_unused]] Local& local) {
+            [[maybe_unused]] Replicated const& replicated, [[maybe_unused]] Local& local) {
   auto const scope = cx.ws.mark();
   auto const to = counted<In>(s, cx.dims, y);
   if constexpr (encodes_alone<S, In, E>) {
@@ -143,9 +143,9 @@ void encode(S const& s, context<In, E> const& cx, values_on<E, In const> x, enco
   }
 }
 
-template <class In, class S, class E, class Agreed>
+template <class In, class S, class E, class Replicated>
 void decode(S const& s, context<In, E> const& cx, encoded_on<E, output_of<S, In> const> y, values_on<E, In> x,
-            [[maybe_unused]] Agreed const& replicated) {
+            [[maybe_unused]] Replicated const& replicated) {
   auto const scope = cx.ws.mark();
   auto const safe = trusted<In>(s, cx, y);
   if constexpr (decodes_alone<S, In, E>) {

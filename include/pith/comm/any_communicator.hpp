@@ -1,7 +1,7 @@
 // pith/comm/any_communicator.hpp — a type-erased communicator for host executors.
 #pragma once
 
-#include <pith/codec/rounds.hpp>
+#include <pith/codec/transfer.hpp>
 #include <pith/comm/communicator.hpp>
 #include <pith/core/team.hpp>
 #include <pith/exec/detail/host_memory.hpp>
@@ -115,16 +115,20 @@ class any_communicator {
  public:
   /// Refers to a communicator. `Exec` must not be passed: its type names the instruction sets of the source file.
   template <class Comm, class Exec = detail::communicator_memory>
-    requires(!std::same_as<Comm, any_communicator> && communicator<Comm, Exec>)
+    requires(!std::same_as<Comm, any_communicator>)
   explicit any_communicator(Comm& comm) : self_(made<Comm&, Exec>([&]() -> Comm& { return comm; })) {}
 
   /// Owns the communicator that make() returns.
   template <class Make, class Comm = std::invoke_result_t<Make const&>, class Exec = detail::communicator_memory>
-    requires(!std::is_reference_v<Comm> && communicator<Comm, Exec>)
+    requires(!std::is_reference_v<Comm>)
   static any_communicator owning(Make const& make) { return any_communicator(made<Comm, Exec>(make)); }
 
   unsigned rank() const { return self_->rank(); }
   unsigned size() const { return self_->size(); }
+  /// Whether the communicator has all_to_all, send_recv and split.
+  detail::optional_calls optional_calls() const { return self_->optional_calls(); }
+  /// Throws std::invalid_argument if only the main thread may call the communicator.
+  void require_thread_support() const { self_->require_thread_support(); }
 
   template <detail::host_executor E>
   request all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
@@ -166,6 +170,8 @@ class any_communicator {
     virtual ~base() = default;
     virtual unsigned rank() const = 0;
     virtual unsigned size() const = 0;
+    virtual detail::optional_calls optional_calls() const = 0;
+    virtual void require_thread_support() const = 0;
     virtual request all_gather(span<std::byte const>, span<std::byte>) = 0;
     virtual request all_to_all(span<std::byte const>, span<std::byte>) = 0;
     virtual request send_recv(span<std::byte const>, unsigned to, span<std::byte>, unsigned from) = 0;
@@ -186,6 +192,12 @@ class any_communicator {
 
     unsigned rank() const override { return comm.rank(); }
     unsigned size() const override { return comm.size(); }
+    detail::optional_calls optional_calls() const override {
+      return {has_all_to_all<type, Exec>, has_send_recv<type, Exec>, has_split<type>};
+    }
+    void require_thread_support() const override {
+      if constexpr (detail::has_thread_check<type>) comm.require_thread_support();
+    }
     request all_gather(span<std::byte const> mine, span<std::byte> all) override {
       return {comm.all_gather(Exec(), mine, all), Exec()};
     }
@@ -232,6 +244,7 @@ class any_communicator {
 
   template <class Comm, class Exec, class Make>
   static std::unique_ptr<base> made(Make const& make) {
+    explain_communicator<std::remove_reference_t<Comm>, Exec>();
     return std::make_unique<model<Comm, Exec>>(make);
   }
   explicit any_communicator(std::unique_ptr<base> self) : self_(std::move(self)) {}

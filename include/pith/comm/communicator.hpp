@@ -106,10 +106,41 @@ concept has_split = detail::has_ranks<Comm> && requires(Comm& comm) {
   { comm.split(0u) } -> detail::has_ranks;
 };
 
+/// A communicator whose `split()` returns the communicator's own type.
+template <class Comm>
+concept has_same_type_split = has_split<Comm> && requires(Comm& comm) {
+  { comm.split(0u) } -> std::same_as<Comm>;
+};
+
 /// A communicator that provides all collectives.
 template <class Comm, class E>
 concept has_all_collectives = has_all_gather<Comm, E> && has_all_to_all<Comm, E> && has_send_recv<Comm, E> &&
     has_all_reduce<Comm, E> && has_reduce_scatter<Comm, E> && has_broadcast<Comm, E> && has_split<Comm>;
+
+namespace detail {
+
+/// Whether a communicator has the calls that not every exchange needs.
+struct optional_calls {
+  bool all_to_all, send_recv, split;
+};
+
+/// A type-erased communicator reports its calls at run time.
+template <class E, class Comm>
+optional_calls optional_calls_of(Comm const& comm) {
+  if constexpr (requires { comm.optional_calls(); }) {
+    return comm.optional_calls();
+  } else {
+    return {has_all_to_all<Comm, E>, has_send_recv<Comm, E>, has_same_type_split<Comm>};
+  }
+}
+
+/// A communicator with require_thread_support(), which throws if only the main thread may call the communicator.
+template <class Comm>
+concept has_thread_check = requires(Comm const& comm) {
+  comm.require_thread_support();
+};
+
+}  // namespace detail
 
 /// A type with a rank, a size and the collectives that gradient_exchange needs. The other collectives are optional. For
 /// example, the codec `two_shot` also needs `has_all_to_all`. Only one thread at a time may call a communicator. All

@@ -61,6 +61,13 @@ class mpi_communicator {
   unsigned rank() const { return static_cast<unsigned>(rank_); }
   unsigned size() const { return static_cast<unsigned>(size_); }
 
+  /// Throws std::invalid_argument if only MPI's main thread may call this communicator.
+  void require_thread_support() const {
+    detail::require(threads_ >= MPI_THREAD_SERIALIZED,
+                    "mpi_communicator: a call from a thread other than MPI's main thread needs MPI_THREAD_SERIALIZED: ",
+                    "call MPI_Init_thread in place of MPI_Init");
+  }
+
   template <executor E>
   mpi_request all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_gather(mine.size(), all.size());
@@ -143,7 +150,7 @@ class mpi_communicator {
 
   mpi_communicator split(unsigned color) {
     detail::require(color <= INT_MAX, "mpi_communicator::split: color must be at most 2^31 - 1, got ", color);
-    require_thread("split");
+    require_thread();
     link_.require_usable();
     meet();
     MPI_Comm part = MPI_COMM_NULL;
@@ -184,18 +191,17 @@ class mpi_communicator {
 
   detail::collective_arguments arguments() const { return {"mpi_communicator", rank(), size()}; }
 
-  void require_thread(char const* call) const {
+  void require_thread() const {
     if (threads_ >= MPI_THREAD_SERIALIZED) return;
     int is_main = 0;
     MPI_Is_thread_main(&is_main);
-    detail::require(is_main, "mpi_communicator::", call, ": a thread other than the main one needs ",
-                    "MPI_THREAD_SERIALIZED: call MPI_Init_thread in place of MPI_Init");
+    if (!is_main) require_thread_support();
   }
 
   /// Waits for the executor, so that MPI can read its memory.
   template <class E>
   mpi_request begin(E const& exec, char const* call) {
-    require_thread(call);
+    require_thread();
     link_.require_usable();
     if constexpr (!detail::host_executor<E>) detail::require_cuda_aware();
     exec.wait();

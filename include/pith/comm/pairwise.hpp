@@ -31,6 +31,7 @@ class pairwise {
 
   unsigned rank() const { return comm_.rank(); }
   unsigned size() const { return comm_.size(); }
+  void require_thread_support() const requires detail::has_thread_check<Comm> { comm_.require_thread_support(); }
 
   template <executor E>
   completed all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {

@@ -14,12 +14,6 @@
 
 namespace pith::inline v0 {
 
-/// A communicator whose `split()` returns the communicator's own type.
-template <class Comm>
-concept has_same_type_split = has_split<Comm> && requires(Comm& comm) {
-  { comm.split(0u) } -> std::same_as<Comm>;
-};
-
 /// A communicator with one sub-communicator for each subgroup that was passed to `add()`.
 ///
 ///   requires    a communicator that outlives this object, with has_same_type_split if there are subgroups. The product
@@ -36,6 +30,7 @@ class sub_communicators {
   unsigned rank() const { return all_->rank(); }
   unsigned size() const { return all_->size(); }
   Comm& all() { return *all_; }
+  Comm const& all() const { return *all_; }
 
   void add(subgroup const& among) {
     if (has(among)) return;

@@ -39,6 +39,12 @@ class exchange_trace {
     }
   }
 
+  /// Deletes all spans, so that later spans can be recorded. Call clear() between steps.
+  void clear() {
+    entries_.clear();
+    dropped_ = 0;
+  }
+
   /// The time that json() writes as zero.
   clock::time_point began() const { return began_; }
   std::vector<entry> const& entries() const { return entries_; }

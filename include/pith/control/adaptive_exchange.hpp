@@ -192,6 +192,7 @@ class adaptive_exchange {
   }
   void rescale(double factor) { exchange_.rescale(factor); }
   void fit_buckets() { exchange_.fit_buckets(); }
+  void measure_errors(span_on<E, In const> gradients) { exchange_.measure_errors(gradients); }
 
   /// Serialises the state of this rank, as gradient_exchange::export_state does. All ranks must call `export_state`: it
   /// first applies the rates of the next step, and the ranks communicate to do so. After a step that threw, or if
@@ -205,14 +206,9 @@ class adaptive_exchange {
   /// All ranks call import_state. If the state of one rank is wrong, that rank throws the error of
   /// gradient_exchange::import_state, and the other ranks throw agreement_error. All ranks are then unchanged.
   void import_state(span<std::byte const> bytes) {
+    exchange_.require_between_steps("import_state");
     auto next = std::optional<restored>();
-    auto failure = std::exception_ptr();
-    try {
-      next.emplace(restore(bytes));
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    detail::require_success(exec_, *comm_, call, failure);
+    detail::require_success(exec_, *comm_, call, [&] { next.emplace(restore(bytes)); });
     auto chosen = choices(next->controller, next->head.step);
     exchange_.import_state(next->states, codecs_at(chosen));
     choices_ = std::move(chosen);

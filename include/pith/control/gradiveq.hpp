@@ -185,14 +185,10 @@ class gradiveq {
   /// exchange's `import_state`, since this function sets the exchange's codecs. If the state of one rank is wrong, the
   /// other ranks throw agreement_error, and all ranks are unchanged.
   void import_state(span<std::byte const> bytes) {
+    auto const* const call = "gradiveq::import_state";
+    exchange_->require_idle(call);
     auto next = std::optional<progress>();
-    auto failure = std::exception_ptr();
-    try {
-      next.emplace(restore("gradiveq::import_state", bytes));
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    detail::require_success(exec_, *comm_, "gradiveq::import_state", failure);
+    detail::require_success(exec_, *comm_, call, [&] { next.emplace(restore(call, bytes)); });
     kernels_ = std::move(next->kernels);
     enter(next->phase);
     steps_ = next->steps;
@@ -220,7 +216,6 @@ class gradiveq {
     std::vector<kernel> kernels;
   };
   progress restore(char const* call, span<std::byte const> bytes) const {
-    exchange_->require_idle(call);
     auto const saved = detail::open_states(call, bytes);
     detail::require_words(call, words(), saved.words);
     auto from = detail::byte_reader(call, saved.states);

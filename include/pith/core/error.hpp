@@ -62,6 +62,8 @@ std::string sentence(Parts const&... parts) {
   return text("pith::", parts...);
 }
 
+/// All parts are evaluated, even if the condition holds. If a part allocates and the call must not, write
+/// `if (...) throw` instead.
 template <class... Parts>
 void require(bool holds, Parts const&... parts) {
   if (!holds) throw std::invalid_argument(sentence(parts...));

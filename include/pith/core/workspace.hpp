@@ -55,6 +55,9 @@ class workspace {
     return {data, n, nullptr};
   }
 
+  /// As take<std::byte>(n), returned as a span.
+  span<std::byte, Space> take_bytes(std::size_t n) { return {take<std::byte>(n).data, n}; }
+
   /// Throws workspace_exhausted unless `bytes` bytes are left. The message contains the name of the size function that
   /// returned `bytes`. Library functions check the workspace before they change any data.
   void require(char const* call, char const* size_function, std::size_t bytes) const {

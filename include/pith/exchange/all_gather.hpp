@@ -15,7 +15,7 @@ namespace pith::inline v0 {
 /// The workspace bytes that `all_gather` needs: the received payloads of all parts, the payload of this rank's part,
 /// and the codec's scratch for a part.
 template <class In, class C, executor E>
-std::size_t all_gather_bytes(E const& exec, C const& codec, tensor_parts const& over, unsigned ranks) {
+std::size_t all_gather_workspace_bytes(E const& exec, C const& codec, tensor_parts const& over, unsigned ranks) {
   auto const part = detail::part_bytes<In>(codec, over);
   return scratch_for<std::byte>(part) + scratch_for<std::byte>(ranks * part) +
          detail::scratch_bytes<In>(codec, exec, over.largest()) + detail::scratch_alignment;
@@ -27,7 +27,7 @@ std::size_t all_gather_bytes(E const& exec, C const& codec, tensor_parts const& 
 ///
 ///   requires    parts that begin at the codec's buckets (parts_for); a codec without replicated state
 ///               (std::invalid_argument); a state that was made for this rank's part, because feedback stores the
-///               part's residual; ws of all_gather_bytes<In>(exec, codec, over, comm.size()) bytes
+///               part's residual; ws of all_gather_workspace_bytes<In>(exec, codec, over, comm.size()) bytes
 ///   complexity  one all-gather of the payloads of N parts, one per rank; encodes n / N elements and decodes n
 template <class In, executor E, class Comm, class C>
 void all_gather(E const& exec, Comm& comm, C const& codec, tensor_parts const& over,
@@ -36,25 +36,21 @@ void all_gather(E const& exec, Comm& comm, C const& codec, tensor_parts const& o
   static_assert(has_all_gather<Comm, E>,
                 "pith: all_gather needs a communicator with all_gather(exec, span<std::byte const>, span<std::byte>)");
   auto const environment = detail::default_float_environment();
+  auto const* const verb = "all_gather";
   auto const cx = state.context_on(exec, ws, comm.size());
   auto const own = over.dims(comm.rank());
-  detail::require_parts("all_gather", codec, over, cx.id, comm.rank(), comm.size());
-  detail::require_size("all_gather", "the state's shape", own.n, state.dims().n);
-  detail::require_size("all_gather", "part", own.n, part.size());
-  detail::require_size("all_gather", "whole", over.n, whole.size());
+  detail::require_parts(verb, codec, over, cx.id, comm.rank(), comm.size());
+  detail::require_size(verb, "the state's shape", own.n, state.dims().n);
+  detail::require_size(verb, "part", own.n, part.size());
+  detail::require_size(verb, "whole", over.n, whole.size());
   if (detail::state_bytes(state.replicated()) != 0)
-    throw std::invalid_argument(
-        detail::sentence("all_gather: codec must have no replicated state, got ", codec.name()));
-  ws.require("all_gather", "all_gather_bytes", all_gather_bytes<In>(exec, codec, over, comm.size()));
+    throw std::invalid_argument(detail::sentence(verb, ": codec must have no replicated state, got ", codec.name()));
+  ws.require(verb, "all_gather_workspace_bytes", all_gather_workspace_bytes<In>(exec, codec, over, comm.size()));
   state.advance(exec);
   auto const scope = ws.mark();
   auto const bytes = detail::part_bytes<In>(codec, over);
-  auto const mine = span_on<E, std::byte>(ws.template take<std::byte>(bytes).data, bytes);
-  auto const all = span_on<E, std::byte>(ws.template take<std::byte>(bytes * comm.size()).data, bytes * comm.size());
-  auto const used = mine.first(pith::payload_bytes<In>(codec, own));
-  detail::clear_padding<E>(exec, mine, used.size());
-  detail::encode_payload<In>(codec, detail::mean_part_of(cx, over, comm.rank()),
-                             values_on<E, In const>{part.data(), own.n}, used, state.replicated(), state.local());
+  auto const mine = ws.take_bytes(bytes), all = ws.take_bytes(bytes * comm.size());
+  detail::encode_mean_part<In>(codec, cx, over, {part.data(), own.n}, mine, state.replicated(), state.local());
   comm.all_gather(exec, span_on<E, std::byte const>(mine), all).wait(exec);
   detail::decode_parts<In>(codec, cx, over, {all, bytes}, values_on<E, In>{whole.data(), over.n}, state.replicated());
 }

@@ -28,7 +28,7 @@ enum class verify : std::uint8_t {
 /// The options of a gradient_exchange. All options except `trace` and `is_recoverable` must be equal on all ranks.
 struct exchange_options {
   std::uint64_t seed = 0;
-  gather how = gather::padded;
+  gather gather_mode = gather::padded;
   /// The maximum number of gradient bytes in a tensor bucket. A tensor with more bytes is a bucket of its own. The
   /// first bucket contains the last tensors, since the backward pass computes their gradients first. The default is an
   /// eighth of the model's size, but at least 1 MiB and at most 25 MiB. By default, the first bucket's limit is a
@@ -37,7 +37,7 @@ struct exchange_options {
   /// If true, means are weighted, and each rank passes a weight in each step. Weights cost an all-reduce of one double
   /// per step.
   bool is_weighted = false;
-  verify when = verify::when_built;
+  verify verification = verify::when_built;
   exchange_trace* trace = nullptr;  ///< an optional trace, which must outlive the exchange
   /// If true, `export_state` can be called after a failed step, and can also return the state before the last complete
   /// step. The exchange then keeps two copies of all states in memory, and copies all states in each step. A CUDA graph

@@ -150,10 +150,9 @@ class g_top_k : public detail::sparse_exchange {
   std::size_t exchange_scratch_bytes(E const&, shape const& dims, unsigned) const {
     using A = accum<In>;
     auto const k = kept(dims.n);
-    auto const merging = scratch_for<A>(dims.n) + scratch_for<A>(2 * k) + scratch_for<std::uint32_t>(2 * k) +
-                         scratch_for<A>(k) + scratch_for<std::uint32_t>(k) +
-                         ext::select_scratch_bytes<ext::plain_source<A>>(2 * k, k);
-    return std::max(merging, ext::select_scratch_bytes<ext::plain_source<In>>(dims.n, k));
+    auto const merging = scratch_for<A>(dims.n) + pairs_scratch_bytes<A>(2 * k) + pairs_scratch_bytes<A>(k) +
+                         selection_scratch_bytes<A>(2 * k, k);
+    return std::max(merging, selection_scratch_bytes<In>(dims.n, k));
   }
 
   template <real In, executor E>
@@ -194,8 +193,8 @@ class g_top_k : public detail::sparse_exchange {
 
   /// `sent` receives those entries of p that this rank sent and that every merge kept.
   template <real In, executor E>
-  void arrived(context<In, E> const& cx, values_on<E, In const> p, values_on<E, In const> mean, values_on<E, In> sent,
-               no_state const&, between<E> const& local) const {
+  void delivered(context<In, E> const& cx, values_on<E, In const> p, values_on<E, In const> mean, values_on<E, In> sent,
+                 no_state const&, between<E> const& local) const {
     cx.exec.fill(sent.data, std::byte{}, value_bytes<In>(cx.dims.n));
     cx.exec.for_each_index(kept(cx.dims.n), detail::place_arrived<In>{local.sent.data(), p.data, mean.data, sent.data});
   }
@@ -220,14 +219,12 @@ class g_top_k : public detail::sparse_exchange {
     auto const lists = [&](unsigned l) { return (l == 0) == is_lower ? own : received; };
     auto const over = detail::regions{nullptr, static_cast<std::uint32_t>(cx.dims.n), 1};
     auto* const sums = cx.ws.template take<A>(cx.dims.n).data;
-    auto const all =
-        detail::pairs<A>{cx.ws.template take<A>(2 * k).data, cx.ws.template take<std::uint32_t>(2 * k).data};
-    auto const picked =
-        ext::selected_entries<A>{cx.ws.template take<std::uint32_t>(k).data, cx.ws.template take<A>(k).data};
+    auto const all = take_pairs<A>(2 * k, cx.ws), picked = take_pairs<A>(k, cx.ws);
     if (plan.is_fold(round))
       cx.exec.for_each_index(k, detail::copy_indices{received.indices, over.n, local.sent.data() + k});
     detail::add_up_pairs<In>(cx.exec, over, 0, 2, k, lists, sums, all);
-    ext::select_largest(cx.exec, ext::plain_source<A>{all.values}, 2 * k, k, picked, cx.ws);
+    ext::select_largest(cx.exec, ext::plain_source<A>{all.values}, 2 * k, k,
+                        ext::selected_entries<A>{picked.indices, picked.values}, cx.ws);
     cx.exec.for_each_index(k, detail::hold_pairs<In>{all, picked.indices, held, sums});
     cx.exec.for_each_index(plan.is_folded_into(rank) ? 2 * k : k, detail::drop_unkept<A>{sums, local.sent.data()});
   }

@@ -3,7 +3,7 @@
 
 #include <pith/codec/any_codec.hpp>
 #include <pith/codec/detail/saving.hpp>
-#include <pith/codec/inspect.hpp>
+#include <pith/codec/fed_back.hpp>
 #include <pith/exchange/codec_policy.hpp>
 #include <pith/exchange/detail/agreement.hpp>
 #include <pith/exchange/detail/compression_loss.hpp>
@@ -67,7 +67,7 @@ class gradient_exchange {
   template <detail::codec_policy_for<In, E> Policy>
   gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
                     exchange_options const& options = {})
-      : exec_(exec), how_(options.how), is_weighted_(options.is_weighted), seed_(options.seed) {
+      : exec_(exec), gather_mode_(options.gather_mode), is_weighted_(options.is_weighted), seed_(options.seed) {
     explain_communicator<Comm, E>();
     auto failure = std::exception_ptr();
     try {
@@ -143,13 +143,14 @@ class gradient_exchange {
     require_idle("begin");
     detail::require_size("gradient_exchange::begin", "gradients", size(), elements);
     require_weight(weight);
-    if (how_ != gather::padded) detail::require_no_capture(exec_, how_);
+    if (gather_mode_ != gather::padded) detail::require_no_capture(exec_, gather_mode_);
   }
 
   /// Marks the gradient of a tensor as written. The memory of the gradient then belongs to the exchange until `wait()`
-  /// returns.
+  /// returns. If only the main thread may call the communicator, `ready()` throws std::invalid_argument and changes
+  /// nothing.
   void ready(std::size_t tensor) {
-    require_missing(tensor);
+    require_ready(tensor);
     detail::require(model().is_laid(tensor),
                     "gradient_exchange::ready: begin() was called without gradients: call ready(", tensor,
                     ", gradient)");
@@ -157,7 +158,7 @@ class gradient_exchange {
   }
   /// Marks the gradient of a tensor as written, and passes its address.
   void ready(std::size_t tensor, span_on<E, In> gradient) {
-    require_missing(tensor);
+    require_ready(tensor);
     detail::require_size("gradient_exchange::ready", "gradient", tensors()[tensor].dims.n, gradient.size());
     model().lay(tensor, gradient.data());
     guarded([&] { engine_->add(tensor); });
@@ -177,8 +178,8 @@ class gradient_exchange {
     wait_seconds_ = std::chrono::duration<double>(clock::now() - begun).count();
   }
 
-  /// Skips a step on all ranks. Gradients and states do not change, so the next step sends the residuals. Call `skip()`
-  /// before `begin()`, or while no tensor bucket is complete.
+  /// Skips this rank's step. All ranks must skip the same step. Gradients and states do not change, so the next step
+  /// sends the residuals. Call `skip()` before `begin()`, or while no tensor bucket is complete.
   void skip() {
     if (phase_ == phase::idle) return;
     detail::require_step(phase_, "skip");
@@ -218,7 +219,7 @@ class gradient_exchange {
   ///   complexity  two small all-gathers and a new plan. Allocates the new states, and larger buffers if needed
   ///   errors      agreement_error on all ranks if codecs differ between ranks. If a codec does not fit its tensor,
   ///               each rank that passed this codec throws std::invalid_argument, and the other ranks throw
-  ///               agreement_error. After an error, the exchange keeps the old codecs
+  ///               agreement_error. After these errors, the exchange keeps the old codecs
   void change(std::vector<codec_type> codecs) {
     require_idle("change");
     change_to(std::move(codecs));
@@ -287,7 +288,7 @@ class gradient_exchange {
   double const* energies(std::size_t tensor) const { return model().energies(tensor); }
 
   /// A host copy of this rank's residual for a tensor, made by pith::fed_back. Call fed_back() between steps.
-  std::vector<accum<In>> fed_back(std::size_t tensor) {
+  std::vector<accum<In>> fed_back(std::size_t tensor) const {
     require_idle("fed_back");
     require_tensor("fed_back", tensor);
     return pith::fed_back<In>(exec_, codecs()[tensor], model().state(tensor));
@@ -323,9 +324,11 @@ class gradient_exchange {
     phase_ = phase::idle;
   }
   /// Restores a state that was exported with `codecs`, and sets these codecs as `change()` does. All ranks call
-  /// import_state().
+  /// import_state(). If the state of one rank is wrong, that rank throws std::invalid_argument, and the other ranks
+  /// throw agreement_error. All ranks are then unchanged.
   void import_state(span<std::byte const> bytes, std::vector<codec_type> codecs) {
-    require_state(bytes, codecs);
+    require_between_steps("import_state");
+    detail::require_success(exec_, engine_->pipeline.comm(), importing, [&] { require_state(bytes, codecs); });
     change_to(std::move(codecs));
     import_state(bytes);
   }
@@ -437,10 +440,11 @@ class gradient_exchange {
     detail::require(tensor < tensors().size(), "gradient_exchange::", call, ": tensor must be below ", tensors().size(),
                     ", got ", tensor);
   }
-  void require_missing(std::size_t tensor) const {
+  void require_ready(std::size_t tensor) const {
     detail::require_step(phase_, "ready");
     require_tensor("ready", tensor);
     engine_->ready.require_missing(tensor);
+    engine_->require_thread();
   }
   void require_weight(double weight) const {
     detail::require(is_weighted_ || weight == 1, "gradient_exchange::begin: weight must be 1, got ", weight,
@@ -455,7 +459,7 @@ class gradient_exchange {
   }
 
   E exec_;
-  gather how_;
+  gather gather_mode_;
   bool is_weighted_;
   std::uint64_t seed_;
   phase phase_ = phase::idle;

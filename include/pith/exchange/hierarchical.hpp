@@ -24,9 +24,9 @@ namespace detail {
 struct node_grid {
   unsigned nodes, places;
 
-  constexpr subgroup inside() const { return {places, 1}; }
+  constexpr subgroup within_node() const { return {places, 1}; }
   /// Converts a subgroup of nodes to a subgroup with one rank from each of these nodes. These ranks have equal places.
-  constexpr subgroup across(subgroup const& of_nodes) const {
+  constexpr subgroup across_nodes(subgroup const& of_nodes) const {
     return {of_nodes.ranks(nodes), of_nodes.stride * places};
   }
   constexpr unsigned node(unsigned rank) const { return rank / places; }
@@ -118,18 +118,18 @@ class hierarchical : public detail::codec_exchange<Inner> {
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     auto const over = grid(ranks);
-    auto const bytes = inside([&](auto const& c) { return detail::part_bytes<In>(c, parts(dims)); });
-    if (r == 0) return {transport::all_to_all, element_kind::bytes, bytes, 0, over.inside()};
-    if (is_last(r, dims, ranks)) return {transport::all_gather, element_kind::bytes, bytes, 0, over.inside()};
+    auto const bytes = with_inner([&](auto const& c) { return detail::part_bytes<In>(c, parts(dims)); });
+    if (r == 0) return {transport::all_to_all, element_kind::bytes, bytes, 0, over.within_node()};
+    if (is_last(r, dims, ranks)) return {transport::all_gather, element_kind::bytes, bytes, 0, over.within_node()};
     auto moves = detail::transfer_of<In>(outer_, r - 1, largest_part(dims), over.nodes);
-    moves.among = over.across(moves.among);
+    moves.among = over.across_nodes(moves.among);
     return moves;
   }
   template <class In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
     auto const outer = detail::exchange_scratch_bytes<In>(outer_, exec, largest_part(dims), grid(ranks).nodes);
     auto const mean = [&](auto const& c) { return detail::part_mean_scratch_bytes<In>(c, exec, parts(dims), places_); };
-    return std::max(inside(mean), outer);
+    return std::max(with_inner(mean), outer);
   }
 
   template <real In, executor E>
@@ -141,12 +141,13 @@ class hierarchical : public detail::codec_exchange<Inner> {
       auto const encode = [&](auto const& c, auto const& keeps, auto& own) {
         detail::encode_parts<In>(c, reduce_scatter_context(cx, over), parts(cx.dims), x, out, keeps, own);
       };
-      inside(encode, replicated, local);
+      with_inner(encode, replicated, local);
     } else if (is_last(round, cx.dims, cx.ranks)) {
       auto const encode = [&](auto const& c, auto const& keeps, auto& own) {
-        detail::encode_mean_part(c, all_gather_context(cx, over), parts(cx.dims), part<In, E>(local), out, keeps, own);
+        detail::encode_mean_part<In>(c, all_gather_context(cx, over), parts(cx.dims), part<In, E>(local), out, keeps,
+                                     own);
       };
-      inside(encode, replicated, local);
+      with_inner(encode, replicated, local);
     } else {
       detail::produce<In>(outer_, inter_node_context(cx, over), round - 1, values_on<E, In const>(part<In, E>(local)),
                           out, outer_replicated(replicated), outer_local(local));
@@ -163,7 +164,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
       auto const decode = [&](auto const& c, auto const& keeps) {
         detail::decode_parts(c, all_gather_context(cx, over), parts(cx.dims), in, x, keeps);
       };
-      inside(decode, replicated);
+      with_inner(decode, replicated);
     } else {
       detail::absorb(outer_, inter_node_context(cx, over), round - 1, in, part<In, E>(local),
                      outer_replicated(replicated), outer_local(local));
@@ -176,13 +177,13 @@ class hierarchical : public detail::codec_exchange<Inner> {
     auto const decode = [&](auto const& c, auto const& keeps) {
       detail::decode_own_parts(c, reduce_scatter_context(cx, grid(cx.ranks)), parts(cx.dims), produced, sent, keeps);
     };
-    inside(decode, replicated);
+    with_inner(decode, replicated);
   }
 
  private:
   /// Calls f with the codec that is used within a node, and with the states of that codec.
   template <class F, class... States>
-  auto inside(F const& f, States&... states) const {
+  auto with_inner(F const& f, States&... states) const {
     if (places_ > 1) return f(wrapped(), codec_part(states)...);
     auto none = no_state();
     return f(identity(), (static_cast<void>(states), none)...);
@@ -241,7 +242,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
     auto const decode = [&](auto const& c, auto const& keeps) {
       detail::decode_part_mean<In>(c, cx, over, in, {to.data, n}, keeps);
     };
-    inside(decode, replicated);
+    with_inner(decode, replicated);
     cx.exec.fill(to.data + n, std::byte{}, value_bytes<In>(to.capacity - n));
   }
 

@@ -59,7 +59,7 @@ double* take_norms(E const& exec, Comm& comm, span_on<E, In> x, workspace_on<E>&
 }  // namespace detail
 
 /// The workspace bytes that `clip_to_mean_norm` and `clamp_to_mean_norm` need for n elements.
-constexpr std::size_t mean_norm_bytes(std::uint64_t n) {
+constexpr std::size_t mean_norm_workspace_bytes(std::uint64_t n) {
   return scratch_for<double>(2) + detail::reduce_scratch_bytes<double>(n) + detail::scratch_alignment;
 }
 
@@ -67,7 +67,7 @@ constexpr std::size_t mean_norm_bytes(std::uint64_t n) {
 /// `clip_to_mean_norm` before they exchange the gradient. All ranks pass the gradient of the same tensor, or the
 /// gradients of all tensors.
 ///
-///   requires    ws of mean_norm_bytes(gradient.size()) bytes
+///   requires    ws of mean_norm_workspace_bytes(gradient.size()) bytes
 ///   complexity  an all-reduce of one double; reads the gradient twice; allocates nothing
 ///   on NaN      if the norm of one rank is NaN or infinite, the gradients of all ranks are unchanged. A rank's
 ///               gradient with a norm of 0 is also unchanged. The norm of doubles below 1e-162 is 0, since their
@@ -75,7 +75,7 @@ constexpr std::size_t mean_norm_bytes(std::uint64_t n) {
 ///   reference   the released code of Deep Gradient Compression (Lin, Han, Mao, Wang and Dally, ICLR 2018)
 template <real In, executor E, class Comm>
 void clip_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, workspace_on<E>& ws) {
-  ws.require("clip_to_mean_norm", "mean_norm_bytes", mean_norm_bytes(gradient.size()));
+  ws.require("clip_to_mean_norm", "mean_norm_workspace_bytes", mean_norm_workspace_bytes(gradient.size()));
   auto const scope = ws.mark();
   auto* const norms = detail::take_norms<In>(exec, comm, gradient, ws);
   exec.for_each_index(1, detail::factor_of_norms{norms});
@@ -87,7 +87,7 @@ void clip_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, works
 /// bound is close to it, so clamping seldom changes an element. With a single rank, clamping changes nothing.
 template <real In, executor E, class Comm>
 void clamp_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, workspace_on<E>& ws) {
-  ws.require("clamp_to_mean_norm", "mean_norm_bytes", mean_norm_bytes(gradient.size()));
+  ws.require("clamp_to_mean_norm", "mean_norm_workspace_bytes", mean_norm_workspace_bytes(gradient.size()));
   auto const scope = ws.mark();
   auto const* const norms = detail::take_norms<In>(exec, comm, gradient, ws);
   exec.for_each_index(gradient.size(), detail::clamp_by<In>{gradient.data(), norms + 1});

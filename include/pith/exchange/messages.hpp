@@ -1,7 +1,7 @@
 // pith/exchange/messages.hpp — the messages of a transfer that a rank's network interface sends.
 #pragma once
 
-#include <pith/codec/rounds.hpp>
+#include <pith/codec/transfer.hpp>
 
 #include <algorithm>
 

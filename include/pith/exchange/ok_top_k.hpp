@@ -151,10 +151,13 @@ class ok_top_k : public detail::sparse_exchange {
     using A = accum<In>;
     auto const size = sizes(dims, ranks);
     auto const sent = ranks * size.sent, received = ranks * size.kept;
-    auto const own = room_for<In>(size.k) + scratch_for<std::uint32_t>(ranks + 1u) + selecting<In>(size.n, size.k);
-    auto const sums =
-        scratch_for<A>(size.n) + room_for<A>(sent) + room_for<A>(size.kept) + selecting<A>(sent, size.kept);
-    return std::max({own, sums, room_for<A>(received) + room_for<A>(size.k) + selecting<A>(received, size.k)});
+    auto const own = pairs_scratch_bytes<In>(size.k) + scratch_for<std::uint32_t>(ranks + 1u) +
+                     selection_scratch_bytes<In>(size.n, size.k);
+    auto const sums = scratch_for<A>(size.n) + pairs_scratch_bytes<A>(sent) + pairs_scratch_bytes<A>(size.kept) +
+                      selection_scratch_bytes<A>(sent, size.kept);
+    return std::max({own, sums,
+                     pairs_scratch_bytes<A>(received) + pairs_scratch_bytes<A>(size.k) +
+                         selection_scratch_bytes<A>(received, size.k)});
   }
 
   template <real In, executor E>
@@ -189,8 +192,8 @@ class ok_top_k : public detail::sparse_exchange {
 
   /// `sent` receives those entries of p that this rank sent and that are in the mean.
   template <real In, executor E>
-  void arrived(context<In, E> const& cx, values_on<E, In const> p, values_on<E, In const> mean, values_on<E, In> sent,
-               bounds<E> const&, between<E> const& local) const {
+  void delivered(context<In, E> const& cx, values_on<E, In const> p, values_on<E, In const> mean, values_on<E, In> sent,
+                 bounds<E> const&, between<E> const& local) const {
     auto const size = sizes(cx.dims, cx.ranks);
     cx.exec.fill(sent.data, std::byte{}, value_bytes<In>(cx.dims.n));
     cx.exec.for_each_index(size.regions * size.sent,
@@ -203,20 +206,6 @@ class ok_top_k : public detail::sparse_exchange {
   template <executor E>
   static detail::regions over_regions(detail::ok_top_k_sizes const& size, bounds<E> const& replicated) {
     return {replicated.words.data(), static_cast<std::uint32_t>(size.n), static_cast<std::uint32_t>(size.regions)};
-  }
-
-  template <class T>
-  static std::size_t room_for(std::uint64_t n) {
-    return scratch_for<T>(n) + scratch_for<std::uint32_t>(n);
-  }
-  template <class T>
-  static std::size_t selecting(std::uint64_t n, std::uint64_t k) {
-    return ext::select_scratch_bytes<ext::plain_source<T>>(n, k);
-  }
-  template <class T, detail::memory_space Space>
-  static detail::pairs<T> take_pairs(std::uint64_t n, workspace<Space>& ws) {
-    auto* const values = ws.template take<T>(n).data;
-    return {values, ws.template take<std::uint32_t>(n).data};
   }
 
   /// Sums the received entries of this rank's region, and keeps the largest sums for the next round.

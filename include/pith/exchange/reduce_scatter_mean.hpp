@@ -15,7 +15,8 @@ namespace pith::inline v0 {
 /// The workspace bytes that `reduce_scatter_mean` needs: two payloads of the whole tensor, and the scratch to decode a
 /// part.
 template <class In, class C, executor E>
-std::size_t reduce_scatter_bytes(E const& exec, C const& codec, tensor_parts const& over, unsigned ranks) {
+std::size_t reduce_scatter_mean_workspace_bytes(E const& exec, C const& codec, tensor_parts const& over,
+                                                unsigned ranks) {
   return 2 * scratch_for<std::byte>(ranks * detail::part_bytes<In>(codec, over)) +
          detail::part_mean_scratch_bytes<In>(codec, exec, over, ranks) + detail::scratch_alignment;
 }
@@ -25,7 +26,7 @@ std::size_t reduce_scatter_bytes(E const& exec, C const& codec, tensor_parts con
 ///
 ///   requires    parts that begin at the codec's buckets (parts_for); a codec without state (std::invalid_argument); a
 ///               `state` that was made for the whole tensor, and that provides the step counter; ws of
-///               reduce_scatter_bytes<In>(exec, codec, over, comm.size()) bytes
+///               reduce_scatter_mean_workspace_bytes<In>(exec, codec, over, comm.size()) bytes
 ///   complexity  one all-to-all, in which each of N ranks sends (N - 1) / N of a tensor's payload; encodes n elements
 ///               and decodes n
 template <class In, executor E, class Comm, class C>
@@ -44,12 +45,13 @@ void reduce_scatter_mean(E const& exec, Comm& comm, C const& codec, tensor_parts
   detail::require_size(verb, "part", over.dims(comm.rank()).n, part.size());
   if (detail::state_bytes(state.replicated()) + detail::state_bytes(state.local()) != 0)
     throw std::invalid_argument(detail::sentence(verb, ": codec must have no state, got ", codec.name()));
-  ws.require(verb, "reduce_scatter_bytes", reduce_scatter_bytes<In>(exec, codec, over, comm.size()));
+  ws.require(verb, "reduce_scatter_mean_workspace_bytes",
+             reduce_scatter_mean_workspace_bytes<In>(exec, codec, over, comm.size()));
   state.advance(exec);
   auto const scope = ws.mark();
   auto const bytes = comm.size() * detail::part_bytes<In>(codec, over);
-  auto const out = span_on<E, std::byte>(ws.template take<std::byte>(bytes).data, bytes);
-  auto const in = span_on<E, std::byte>(ws.template take<std::byte>(bytes).data, bytes);
+  auto const out = ws.take_bytes(bytes);
+  auto const in = ws.take_bytes(bytes);
   detail::encode_parts<In>(codec, cx, over, {gradient.data(), over.n}, out, state.replicated(), state.local());
   comm.all_to_all(exec, span_on<E, std::byte const>(out), in).wait(exec);
   detail::decode_part_mean<In>(codec, cx, over, {in, bytes / comm.size()}, values_on<E, In>{part.data(), part.size()},

@@ -196,8 +196,8 @@ class ring : public detail::codec_exchange<C> {
   /// For each part, `sent` is ranks x (this rank's encoded sum - the received partial mean).
   template <real In, executor E>
     requires codec<C, In, E>
-  void arrived(context<In, E> const& cx, values_on<E, In const>, values_on<E, In const>, values_on<E, In> sent,
-               auto const& replicated, auto const& local) const {
+  void delivered(context<In, E> const& cx, values_on<E, In const>, values_on<E, In const>, values_on<E, In> sent,
+                 auto const& replicated, auto const& local) const {
     auto const hops = detail::ring_hops{cx.ranks};
     auto const over = parts(cx.dims, cx.ranks);
     for (unsigned p = 0; p < 2 * cx.ranks; ++p) {

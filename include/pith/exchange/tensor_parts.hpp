@@ -94,9 +94,9 @@ context<In, E> mean_part_of(context<In, E> const& cx, tensor_parts const& over, 
 }
 
 /// Encodes each part of x into the piece of `out` for the part's rank.
-template <class In, class C, class E, class Agreed, class Local>
+template <class In, class C, class E, class Replicated, class Local>
 void encode_parts(C const& c, context<In, E> const& cx, tensor_parts const& over, values_on<E, In const> x,
-                  span_on<E, std::byte> out, Agreed const& replicated, Local& local) {
+                  span_on<E, std::byte> out, Replicated const& replicated, Local& local) {
   auto const size = out.size() / cx.ranks;
   for (unsigned rank = 0; rank < cx.ranks; ++rank) {
     auto const part = over.dims(rank);
@@ -107,9 +107,9 @@ void encode_parts(C const& c, context<In, E> const& cx, tensor_parts const& over
 }
 
 /// Decodes the output of this rank's `encode_parts` into x.
-template <class In, class C, class E, class Agreed>
+template <class In, class C, class E, class Replicated>
 void decode_own_parts(C const& c, context<In, E> const& cx, tensor_parts const& over,
-                      span_on<E, std::byte const> produced, values_on<E, In> x, Agreed const& replicated) {
+                      span_on<E, std::byte const> produced, values_on<E, In> x, Replicated const& replicated) {
   for (unsigned rank = 0; rank < cx.ranks; ++rank) {
     auto const part = over.dims(rank);
     auto const payload = produced.subspan(rank * (produced.size() / cx.ranks), pith::payload_bytes<In>(c, part));
@@ -118,9 +118,9 @@ void decode_own_parts(C const& c, context<In, E> const& cx, tensor_parts const& 
 }
 
 /// Decodes this rank's part of every rank's gradient, and computes the mean of these parts.
-template <class In, class C, class E, class Agreed>
+template <class In, class C, class E, class Replicated>
 void decode_part_mean(C const& c, context<In, E> const& cx, tensor_parts const& over, received_on<E> in,
-                      values_on<E, In> mean, Agreed const& replicated) {
+                      values_on<E, In> mean, Replicated const& replicated) {
   decode_mean<In>(c, part_of(cx, over, cx.id.rank), in, mean, replicated);
 }
 template <class In, class C, class E>
@@ -132,19 +132,19 @@ std::size_t part_mean_scratch_bytes(C const& c, E const& exec, tensor_parts cons
 }
 
 /// Encodes the mean of this rank's part. The mean lies in the first elements of x.
-template <class In, class C, class E, class Agreed, class Local>
-void encode_mean_part(C const& c, context<In, E> const& cx, tensor_parts const& over, values_on<E, In> x,
-                      span_on<E, std::byte> out, Agreed const& replicated, Local& local) {
+template <class In, class C, class E, class Replicated, class Local>
+void encode_mean_part(C const& c, context<In, E> const& cx, tensor_parts const& over, values_on<E, In const> x,
+                      span_on<E, std::byte> out, Replicated const& replicated, Local& local) {
   auto const own = mean_part_of(cx, over, cx.id.rank);
   auto const used = out.first(pith::payload_bytes<In>(c, own.dims));
   clear_padding<E>(cx.exec, out, used.size());
-  encode_payload<In>(c, own, values_on<E, In const>{x.data, own.dims.n}, used, replicated, local);
+  encode_payload<In>(c, own, {x.data, own.dims.n}, used, replicated, local);
 }
 
 /// Decodes the means of all parts into x. Each rank has encoded the mean of its part.
-template <class In, class C, class E, class Agreed>
+template <class In, class C, class E, class Replicated>
 void decode_parts(C const& c, context<In, E> const& cx, tensor_parts const& over, received_on<E> in, values_on<E, In> x,
-                  Agreed const& replicated) {
+                  Replicated const& replicated) {
   for (unsigned rank = 0; rank < cx.ranks; ++rank) {
     auto const part = over.dims(rank);
     decode_payload<In>(c, mean_part_of(cx, over, rank).from_rank(rank), in.from(rank, pith::payload_bytes<In>(c, part)),

@@ -48,14 +48,11 @@ struct chunking {
   constexpr std::uint64_t last(std::uint64_t chunk) const { return std::min(total, first(chunk) + grain); }
 };
 
-/// The number of threads that a runner has. If the runner has no function threads(), one thread per core is assumed.
+/// The number of threads that a runner has. If the runner does not report the number, one thread per core is assumed.
 template <class R>
 unsigned threads_of(R const& runner) {
-  if constexpr (requires { runner.threads(); }) {
-    return static_cast<unsigned>(std::max<std::uint64_t>(1, runner.threads()));
-  } else {
-    return std::max(1u, std::thread::hardware_concurrency());
-  }
+  auto const reported = reported_threads(runner);
+  return reported > 0 ? reported : std::max(1u, std::thread::hardware_concurrency());
 }
 
 inline namespace PITH_ISA_NAMESPACE {
@@ -108,8 +105,8 @@ class par_executor : public detail::host_memory {
   static constexpr char const* name() { return "par"; }
 
   par_executor() = default;
-  explicit par_executor(R& runner, isa level = isa::avx512)
-      : runner_(std::addressof(runner)), threads_(detail::threads_of(runner)), most_(level) {}
+  explicit par_executor(R& runner) : runner_(std::addressof(runner)), threads_(detail::threads_of(runner)) {}
+  par_executor(R& runner, isa level) : par_executor(runner) { most_ = detail::runnable(level); }
 
   isa level() const { return std::clamp(most_, least_isa, best_isa()); }
 
@@ -168,15 +165,7 @@ par_executor<R> par(R& runner) {
 }
 template <parallel_runner R>
 par_executor<R> par(R& runner, isa level) {
-  return par_executor<R>(runner, detail::runnable(level));
-}
-template <parallel_runner R>
-par_executor<R> par(std::reference_wrapper<R> runner) {
-  return par_executor<R>(runner.get());
-}
-template <parallel_runner R>
-par_executor<R> par(std::reference_wrapper<R> runner, isa level) {
-  return par_executor<R>(runner.get(), detail::runnable(level));
+  return par_executor<R>(runner, level);
 }
 
 }  // namespace PITH_ISA_NAMESPACE

@@ -30,4 +30,14 @@ concept parallel_runner = requires(R& run, std::uint64_t count, detail::any_chun
   run(count, f);
 };
 
+namespace detail {
+
+/// The number of threads that a runner has; 0 if the runner does not report the number.
+template <class R>
+unsigned reported_threads(R const& runner) {
+  if constexpr (requires { runner.threads(); }) return static_cast<unsigned>(runner.threads());
+  return 0;
+}
+
+}  // namespace detail
 }  // namespace pith::inline v0

@@ -99,18 +99,20 @@ class clipping {
 };
 
 /// The number of workspace bytes that clip_to_norm needs for n elements.
-constexpr std::size_t clip_bytes(std::uint64_t n) { return detail::clip_scratch_bytes(n) + detail::scratch_alignment; }
+constexpr std::size_t clip_workspace_bytes(std::uint64_t n) {
+  return detail::clip_scratch_bytes(n) + detail::scratch_alignment;
+}
 
 /// Multiplies the gradients of all tensors of a model by one factor, in place. The joint norm of the gradients is then
 /// at most `most` / sqrt(ranks). Call this function before the exchange.
 ///
-///   requires    a workspace of clip_bytes(gradients.size()) bytes
+///   requires    a workspace of clip_workspace_bytes(gradients.size()) bytes
 ///   on NaN      if the norm is NaN or infinite, the gradients are unchanged
 template <real In, executor E>
 void clip_to_norm(E const& exec, span_on<E, In> gradients, double most, unsigned ranks, workspace_on<E>& ws) {
   detail::require(0 < most && most < HUGE_VAL, "clip_to_norm: most must be positive and finite, got ", most);
   detail::require(ranks >= 1, "clip_to_norm: ranks must be at least 1, got ", ranks);
-  ws.require("clip_to_norm", "clip_bytes", clip_bytes(gradients.size()));
+  ws.require("clip_to_norm", "clip_workspace_bytes", clip_workspace_bytes(gradients.size()));
   auto* const x = gradients.data();
   detail::clip_to_norm(exec, gradients.size(), x, x, most / std::sqrt(static_cast<double>(ranks)), ws);
 }

@@ -38,7 +38,7 @@ inline constexpr unverified_t unverified{};
 template <class C, class F = residual>
 class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   using base = detail::adaptor<error_feedback<C, F>, C>;
-  using base::codec_, base::inside;
+  using base::codec_, base::codec_part;
   static_assert(!traits_of<C>.terminal,
                 "pith: error_feedback(c) needs a stage or a chain of them: write bypass(error_feedback(c), n), not "
                 "error_feedback(bypass(c, n))");
@@ -88,7 +88,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
 
   template <executor E>
   void rescale(E const& exec, double factor, auto& replicated, auto& local) const {
-    codec_.rescale(exec, factor, inside(replicated), inside(local));
+    codec_.rescale(exec, factor, codec_part(replicated), codec_part(local));
     policy_.rescale(exec, factor, policy_part(replicated), policy_part(local));
   }
 
@@ -99,7 +99,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
-    static_assert(detail::update_moment<F>() != feedback_on::own || reports_own_part<In, E>,
+    static_assert(detail::declared_updates_on<F>() != feedback_on::own || reports_own_part<In, E>,
                   "pith: error_feedback(c, own_residual()) needs a c that returns a rank's own part of the mean; write "
                   "mean_residual() or no policy");
     auto const policy = detail::feedback_traits_of(policy_);
@@ -136,16 +136,16 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     if constexpr (fuses<In, E>) {
       if (is_fused<In, E>(cx.dims)) {
         auto const from = policy_.template source<In, E>(g, policy_part(local));
-        return detail::encode_payload_from<accum<In>>(codec_, wide(cx), from, payload, inside(replicated),
-                                                      inside(local));
+        return detail::encode_payload_from<accum<In>>(codec_, wide(cx), from, payload, codec_part(replicated),
+                                                      codec_part(local));
       }
     }
     auto const p = compensated<In>(cx, g, local);
-    detail::encode_payload<accum<In>>(codec_, wide(cx), p, payload, inside(replicated), inside(local));
+    detail::encode_payload<accum<In>>(codec_, wide(cx), p, payload, codec_part(replicated), codec_part(local));
     if (is_lossless(cx.dims)) return;
     if (encodes_losslessly(cx.dims)) return policy_.update(cx, p, p, policy_part(local));
     auto const sent = cx.ws.template take<accum<In>>(cx.dims.n);
-    detail::decode_payload<accum<In>>(codec_, wide(cx), payload, sent, inside(replicated));
+    detail::decode_payload<accum<In>>(codec_, wide(cx), payload, sent, codec_part(replicated));
     policy_.update(cx, p, values_on<E, accum<In> const>(sent), policy_part(local));
   }
   template <real In, executor E>
@@ -153,7 +153,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   void decode_payload(context<In, E> const& cx, span_on<E, std::byte const> payload, values_on<E, In> x,
                       auto const& replicated) const {
     auto const y = detail::widened<In, E>(x, cx.ws);
-    detail::decode_payload<accum<In>>(codec_, wide(cx), payload, y, inside(replicated));
+    detail::decode_payload<accum<In>>(codec_, wide(cx), payload, y, codec_part(replicated));
     detail::narrow<In>(cx.exec, y, x);
   }
 
@@ -167,8 +167,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     if constexpr (fuses<In, E>) {
       auto const from = detail::scratch_bytes_from<accum<In>, source_of<In, E>>(codec_, exec, dims);
       auto const rest = detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks);
-      auto const fused = exchanges_from_source<In, E> ? updates_on_mean<In, E>(dims) : is_fused<In, E>(dims);
-      if (fuses_exchange<In, E> && fused) return std::max(from, detail::wide_bytes<In>(dims) + rest);
+      if (is_exchange_fused<In, E>(dims)) return std::max(from, detail::wide_bytes<In>(dims) + rest);
     }
     auto const tensors = detail::reports_delivered<C, accum<In>, E> ? 3u : 2u;
     return tensors * scratch_for<accum<In>>(dims.n) +
@@ -182,18 +181,18 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
                auto const& replicated, auto& local) const {
     if constexpr (exchanges_from_source<In, E>) {
       auto const from = policy_.template source<In, E>(g, policy_part(local));
-      if (updates_on_mean<In, E>(cx.dims)) return codec_.produce_from(wide(cx), round, from, out, inside(replicated));
+      if (fuses_rounds<In, E>(cx.dims)) return codec_.produce_from(wide(cx), round, from, out, codec_part(replicated));
     } else if constexpr (fuses_exchange<In, E>) {
       if (is_fused<In, E>(cx.dims)) return encode_payload<In>(cx, g, out, replicated, local);
     }
     auto const last = detail::contributing_round(codec_, cx.dims, cx.ranks);
     auto const p = round > last ? values_on<E, accum<In> const>() : compensated<In>(cx, g, local);
-    detail::produce<accum<In>>(codec_, wide(cx), round, p, out, inside(replicated), inside(local));
+    detail::produce<accum<In>>(codec_, wide(cx), round, p, out, codec_part(replicated), codec_part(local));
     if constexpr (detail::reports_contribution<C, accum<In>, E>) {
-      if (!updates_on_own<In, E>() || is_lossless(cx.dims) || round != last) return;
+      if (!updates_before_exchange<In, E>() || is_lossless(cx.dims) || round != last) return;
       if (encodes_losslessly(cx.dims)) return policy_.update(cx, p, p, policy_part(local));
       auto const sent = cx.ws.template take<accum<In>>(cx.dims.n);
-      detail::contribution<accum<In>>(codec_, wide(cx), out, sent, inside(replicated));
+      detail::contribution<accum<In>>(codec_, wide(cx), out, sent, codec_part(replicated));
       policy_.update(cx, p, values_on<E, accum<In> const>(sent), policy_part(local));
     }
   }
@@ -203,13 +202,13 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
               auto& local) const {
     if (round + 1 < rounds(cx.dims, cx.ranks)) {
       auto const none = values_on<E, accum<In>>();
-      detail::absorb<accum<In>>(codec_, wide(cx), round, in, none, inside(replicated), inside(local));
+      detail::absorb<accum<In>>(codec_, wide(cx), round, in, none, codec_part(replicated), codec_part(local));
       return;
     }
     if constexpr (exchanges_from_source<In, E>) {
       auto const to =
           detail::feedback_sink<F, In, E>{policy_.template source<In, E>(x, policy_part(local)), {x.data, 1}};
-      if (updates_on_mean<In, E>(cx.dims)) return codec_.absorb_to(wide(cx), in, to, inside(replicated));
+      if (fuses_rounds<In, E>(cx.dims)) return codec_.absorb_to(wide(cx), in, to, codec_part(replicated));
     }
     absorb_last<In>(cx, round, in, x, replicated, local);
   }
@@ -225,12 +224,12 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   template <class In, class E>
   void absorb_last(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, auto& replicated,
                    auto& local) const {
-    auto const knows = updates_on_own<In, E>();
-    auto const mean =
-        knows || is_lossless(cx.dims) ? detail::widened<In, E>(x, cx.ws) : cx.ws.template take<accum<In>>(cx.dims.n);
-    detail::absorb<accum<In>>(codec_, wide(cx), round, in, mean, inside(replicated), inside(local));
+    auto const is_updated = updates_before_exchange<In, E>();
+    auto const mean = is_updated || is_lossless(cx.dims) ? detail::widened<In, E>(x, cx.ws)
+                                                         : cx.ws.template take<accum<In>>(cx.dims.n);
+    detail::absorb<accum<In>>(codec_, wide(cx), round, in, mean, codec_part(replicated), codec_part(local));
     if (is_lossless(cx.dims)) return detail::narrow<In>(cx.exec, mean, x);
-    if (!knows) {
+    if (!is_updated) {
       auto const p = compensated<In>(cx, values_on<E, In const>(x), local);
       auto const sent = encodes_losslessly(cx.dims) ? p : received<In, E>(cx, p, mean, replicated, local);
       policy_.update(cx, p, sent, policy_part(local));
@@ -250,7 +249,8 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     if constexpr (detail::reports_delivered<C, accum<In>, E>) {
       if (detail::feedback_traits_of(policy_).updates_on == feedback_on::mean) return mean;
       auto const sent = cx.ws.template take<accum<In>>(cx.dims.n);
-      codec_.arrived(wide(cx), p, values_on<E, accum<In> const>(mean), sent, inside(replicated), inside(local));
+      codec_.delivered(wide(cx), p, values_on<E, accum<In> const>(mean), sent, codec_part(replicated),
+                       codec_part(local));
       return sent;
     } else {
       return mean;
@@ -295,8 +295,15 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
 
   /// True if the fused rounds compute the mean and update the source's state in one pass.
   template <class In, class E>
-  bool updates_on_mean(shape const& dims) const {
-    return is_fused<In, E>(dims) && !updates_on_own<In, E>() && !encodes_losslessly(dims);
+  bool fuses_rounds(shape const& dims) const {
+    return is_fused<In, E>(dims) && !updates_before_exchange<In, E>() && !encodes_losslessly(dims);
+  }
+
+  /// True if the rounds of the exchange read the source instead of the compensated gradient.
+  template <class In, class E>
+  bool is_exchange_fused(shape const& dims) const {
+    if constexpr (exchanges_from_source<In, E>) return fuses_rounds<In, E>(dims);
+    return fuses_exchange<In, E> && is_fused<In, E>(dims);
   }
 
   /// True if the codec can return a rank's own share, before or after the exchange.
@@ -307,7 +314,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   /// True if `update` runs as soon as this rank has produced its buffer for the round `contributing_round`. Otherwise
   /// `update` runs after the exchange.
   template <class In, class E>
-  bool updates_on_own() const {
+  bool updates_before_exchange() const {
     auto const to = detail::feedback_traits_of(policy_).updates_on;
     if (detail::reports_delivered<C, accum<In>, E>) return false;
     return to == feedback_on::own || (to == feedback_on::first_known && detail::has_contribution<C, accum<In>, E>);

@@ -79,7 +79,7 @@ struct feedback_source {
 };
 
 template <class F>
-constexpr feedback_on update_moment() {
+constexpr feedback_on declared_updates_on() {
   if constexpr (requires { F::updates_on; }) {
     return F::updates_on;
   } else {
@@ -92,7 +92,7 @@ feedback_traits feedback_traits_of(F const& policy) {
   if constexpr (erased_feedback<F>) {
     return policy.traits();
   } else {
-    auto of = feedback_traits{update_moment<F>(), memoryless<F>, reproducible<F>, false};
+    auto of = feedback_traits{declared_updates_on<F>(), memoryless<F>, reproducible<F>, false};
     if constexpr (requires { policy.changes_gradients(); }) of.changes_gradients = policy.changes_gradients();
     return of;
   }

@@ -113,7 +113,7 @@ class two_sided {
     auto const scope = cx.ws.mark();
     auto const size = payload_bytes<A>(server_, cx.dims);
     auto const p = cx.ws.template take<A>(cx.dims.n);
-    auto const payload = span_on<E, std::byte>(cx.ws.template take<std::byte>(size).data, size);
+    auto const payload = cx.ws.take_bytes(size);
     cx.exec.for_each_index(cx.dims.n, detail::add_residual<A>{mean.data, all.residual.data(), p.data});
     auto const own = cx.with(at_server(cx.id)).template of<A>();
     detail::encode_payload<A>(server_, own, values_on<E, A const>(p), payload, all.codec, all.server);

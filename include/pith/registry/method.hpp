@@ -1,7 +1,7 @@
 // pith/registry/method.hpp — a line of the registry: a method's form in a text, its meaning, examples and constructor.
 #pragma once
 
-#include <pith/codec/syntax.hpp>
+#include <pith/registry/syntax.hpp>
 
 #include <array>
 #include <cstddef>

@@ -31,10 +31,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace pith::inline v0 {
@@ -45,19 +45,16 @@ namespace detail {
 template <class F>
 made_by<F> with_undamped_stage(syntax::term const& t, F const& f);
 
-/// Calls f with the number in <Bits> as a constant. The number must be Least + o for one of the Offsets o.
-template <int Least, class F, int... Offsets>
-auto with_bits(syntax::term const& t, F const& f, std::integer_sequence<int, Offsets...>) {
-  constexpr int most = Least + static_cast<int>(sizeof...(Offsets)) - 1;
-  auto const bits = t.angle_count();
-  auto made = std::optional<decltype(f(std::integral_constant<int, Least>()))>();
-  auto const match = [&](auto constant) {
-    if (bits == constant()) made = f(constant);
-  };
-  (match(std::integral_constant<int, Least + Offsets>()), ...);
-  require(made.has_value(), "parse: Bits of ", t.name, "<Bits> must be in [", Least, ", ", most, "], got \"", t.text,
-          "\"");
-  return *std::move(made);
+/// Calls f with the number in <Bits> as a constant. The number must be in [Least, Most].
+template <int Least, int Most, int Bits = Least, class F>
+auto with_bits(syntax::term const& t, F const& f) {
+  if (t.angle_count() == Bits) return f(std::integral_constant<int, Bits>());
+  if constexpr (Bits < Most) {
+    return with_bits<Least, Most, Bits + 1>(t, f);
+  } else {
+    throw std::invalid_argument(
+        sentence("parse: Bits of ", t.name, "<Bits> must be in [", Least, ", ", Most, "], got \"", t.text, "\""));
+  }
 }
 
 /// Calls f with qsgd<Bits>, where Bits is in [2, Most].
@@ -68,7 +65,7 @@ made_by<F> with_qsgd(syntax::term const& t, F const& f) {
   auto const of_bits = [&](auto bits) {
     return f(qsgd<bits()>(t.count<int>(0, qsgd<bits()>::most_levels), bucket, of));
   };
-  return with_bits<2>(t, of_bits, std::make_integer_sequence<int, Most - 1>());
+  return with_bits<2, Most>(t, of_bits);
 }
 
 template <class F>
@@ -194,7 +191,7 @@ inline constexpr auto stage_methods = std::tuple(
             "block_int<7>"},
            [](auto const& t, auto const& f) {
              auto const of_bits = [&](auto bits) { return f(block_int<bits()>(t.count(0, 128))); };
-             return detail::with_bits<2>(t, of_bits, std::make_integer_sequence<int, 7>());
+             return detail::with_bits<2, 8>(t, of_bits);
            }),
     method("top_k", 1, 1, "the 1 % of largest magnitude", {"top_k(0.01)", "top_k(0.25)"},
            [](auto const& t, auto const& f) { return f(top_k(t.number(0))); }),

@@ -13,21 +13,24 @@
 
 namespace pith::inline v0::runtime {
 
-/// A compiled codec with the state, payload and workspace for one tensor on one rank. Like pith::tensor_compressor, but
+/// A compiled codec with the state, payload and workspace for one tensor on one rank. Like pith::compressor, but
 /// the state cannot be saved. An exchange can save it.
 ///
-///     auto c = pith::runtime::compressor<float>({}, pith::runtime::parse<float>("ef(top_k(0.01))"), pith::vector(n));
+///     auto c = pith::runtime::compressor<float>(pith::runtime::parse<float>("ef(top_k(0.01))"), pith::vector(n));
 ///     send(c.compress(gradient));
 ///     c.decompress(received, gradient);
 ///
 ///   owns        all memory, which the constructor allocates. The type is move-only
 ///   complexity  one call into the library per call; no call allocates
-///   errors      those of pith::tensor_compressor
+///   errors      those of pith::compressor
 ///   requires    In is float or bfloat16; only one thread at a time may use the object
 template <class In>
 class compressor {
  public:
   compressor(executor const& exec, any_codec<In> const& codec, shape const& dims, tensor_id const& whose = {});
+  /// Uses the calling thread.
+  compressor(any_codec<In> const& codec, shape const& dims, tensor_id const& whose = {})
+      : compressor(executor(), codec, dims, whose) {}
   compressor(compressor&&) noexcept;
   compressor& operator=(compressor&&) noexcept;
   ~compressor();

@@ -1,18 +1,16 @@
-// pith/runtime/executor.hpp — the executor of compiled codecs: the calling thread or a pool of threads.
+// pith/runtime/executor.hpp — the executor of compiled codecs: the calling thread, a pool of threads or a runner.
 #pragma once
+
+#include <pith/exec/any_runner.hpp>
 
 #include <memory>
 
-namespace pith::inline v0 {
-
-class thread_pool;
-
-namespace runtime {
+namespace pith::inline v0::runtime {
 
 /// An executor whose type does not depend on compiler flags. All executors give bitwise equal results.
 ///
 ///   owns        a pool of threads, which copies share. The last copy ends the threads. An exchange and a compressor
-///               keep a copy
+///               keep a copy. A runner must outlive all copies
 ///   requires    after fork, the child process must neither use nor destroy an executor with threads
 class executor {
  public:
@@ -20,12 +18,14 @@ class executor {
   executor() = default;
   /// Uses `threads` threads, including the caller; 0 means one thread per core.
   explicit executor(unsigned threads);
+  /// Uses the threads of a runner, for example those of an engine's pool.
+  template <parallel_runner R>
+  explicit executor(R& runner) : runner_(std::make_shared<any_runner>(runner)) {}
 
-  std::shared_ptr<thread_pool> const& pool() const { return pool_; }
+  std::shared_ptr<any_runner> const& runner() const { return runner_; }
 
  private:
-  std::shared_ptr<thread_pool> pool_;
+  std::shared_ptr<any_runner> runner_;
 };
 
-}  // namespace runtime
-}  // namespace pith::inline v0
+}  // namespace pith::inline v0::runtime

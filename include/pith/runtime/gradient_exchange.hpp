@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -33,6 +34,9 @@ class gradient_exchange {
  public:
   using codec_type = any_codec<In>;
 
+  /// `policy(tensor)` returns the codec of a tensor. The exchange does not keep the policy.
+  gradient_exchange(executor const& exec, any_communicator& comm, std::vector<tensor_spec> tensors,
+                    std::function<codec_type(tensor_spec const&)> const& policy, exchange_options const& options = {});
   /// Makes an exchange with one codec per tensor.
   gradient_exchange(executor const& exec, any_communicator& comm, std::vector<tensor_spec> tensors,
                     std::vector<codec_type> const& codecs, exchange_options const& options = {});
@@ -44,6 +48,7 @@ class gradient_exchange {
   ~gradient_exchange();
 
   std::vector<tensor_spec> const& tensors() const;
+  std::vector<codec_type> const& codecs() const;
   std::uint64_t size() const;
   std::size_t buckets() const;
   std::size_t bucket_of(std::size_t tensor) const;
@@ -65,7 +70,7 @@ class gradient_exchange {
   void fit_buckets();
   void measure_errors(span<In const> gradients);
   exchange_report report() const;
-  std::vector<float> fed_back(std::size_t tensor);
+  std::vector<float> fed_back(std::size_t tensor) const;
 
   std::vector<std::byte> export_state(unsigned steps_back = 0) const;
   void import_state(span<std::byte const> bytes);

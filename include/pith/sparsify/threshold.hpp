@@ -44,7 +44,7 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
     return detail::text("threshold(", detail::shortest(tau_), room, sends_all ? ",dense)" : ")");
   }
   /// Returns a codec with the same payload size and a different tau.
-  threshold at(double tau) const { return threshold(tau, fraction_); }
+  threshold with_tau(double tau) const { return threshold(tau, fraction_); }
 
   double error_bound(shape const& dims) const {
     return sends_all || capacity(dims) == dims.n ? tau_ : std::numeric_limits<double>::infinity();
@@ -80,6 +80,6 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
 };
 
 static_assert(stage<threshold<>, float, archetype>);
-static_assert(detail::absolute_codec<threshold<overflow::dense>> && detail::rate_adjustable<threshold<>>);
+static_assert(detail::absolute_codec<threshold<overflow::dense>> && !detail::rate_adjustable<threshold<>>);
 
 }  // namespace pith::inline v0

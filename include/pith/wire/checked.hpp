@@ -115,12 +115,9 @@ class pieces_after_header final : public piece_visitor {
 template <class C, detail::memory_space Space = host_space>
 class checked : public detail::adaptor<checked<C, Space>, C> {
   using base = detail::adaptor<checked<C, Space>, C>;
-  using base::codec_, base::inside;
+  using base::codec_, base::codec_part;
 
  public:
-  static constexpr codec_traits traits = {
-      .reproducible = reproducible<C>, .terminal = true, .rates = traits_of<C>.rates};
-
   template <executor E>
     requires(std::same_as<Space, space_of<E>>)
   checked(C codec, error_flag<E> const& flag) : checked(std::move(codec), flag.data()) {}
@@ -165,7 +162,7 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
   void encode_payload(context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> payload,
                       auto const& replicated, auto& local) const {
     explain_space<E, Space>();
-    detail::encode_payload<In>(codec_, cx, x, payload.subspan(head), inside(replicated), inside(local));
+    detail::encode_payload<In>(codec_, cx, x, payload.subspan(head), codec_part(replicated), codec_part(local));
     sign<In>(cx, payload);
   }
   template <class In, executor E>
@@ -175,7 +172,7 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
     explain_space<E, Space>();
     auto const verdict = fresh_verdict(cx.exec, cx.ws);
     verify<In>(cx, payload, verdict);
-    detail::decode_payload<In>(codec_, cx, payload.subspan(head), x, inside(replicated));
+    detail::decode_payload<In>(codec_, cx, payload.subspan(head), x, codec_part(replicated));
     spoil(cx.exec, verdict, x);
   }
 
@@ -199,7 +196,7 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
                auto const& replicated, auto& local) const {
     explain_space<E, Space>();
     auto const before = head_in<In>(r, cx.dims, cx.ranks);
-    detail::produce<In>(codec_, cx, r, x, out.subspan(before), inside(replicated), inside(local));
+    detail::produce<In>(codec_, cx, r, x, out.subspan(before), codec_part(replicated), codec_part(local));
     if (before > 0) sign<In>(cx, out);
   }
   /// A wrong payload makes the gradient NaN. Later rounds then receive NaN as input.
@@ -209,10 +206,10 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
               auto& local) const {
     auto const before = head_in<In>(r, cx.dims, cx.ranks);
     auto const inner = received_on<E>{in.bytes.subspan(before), in.stride};
-    if (before == 0) return detail::absorb<In>(codec_, cx, r, inner, x, inside(replicated), inside(local));
+    if (before == 0) return detail::absorb<In>(codec_, cx, r, inner, x, codec_part(replicated), codec_part(local));
     auto const verdict = fresh_verdict(cx.exec, cx.ws);
     verify_all<In>(cx, in, round<In>(r, cx.dims, cx.ranks).bytes(), verdict);
-    detail::absorb<In>(codec_, cx, r, inner, x, inside(replicated), inside(local));
+    detail::absorb<In>(codec_, cx, r, inner, x, codec_part(replicated), codec_part(local));
     spoil(cx.exec, verdict, x);
   }
 

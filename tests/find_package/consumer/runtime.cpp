@@ -6,7 +6,7 @@
 
 int main() {
   auto const codec = pith::runtime::parse<float>("ef(top_k(0.01)|qsgd<8>)");
-  auto compressor = pith::runtime::compressor<float>({}, codec, pith::vector(1000));
+  auto compressor = pith::runtime::compressor<float>(codec, pith::vector(1000));
   auto const gradient = std::vector<float>(1000, 1.0f);
   auto const payload = compressor.compress(gradient);
   std::printf("%s: %zu bytes\n", codec.name().c_str(), payload.size());

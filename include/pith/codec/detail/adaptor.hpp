@@ -2,7 +2,7 @@
 #pragma once
 
 #include <pith/codec/capability.hpp>
-#include <pith/codec/detail/fed_back.hpp>
+#include <pith/codec/detail/policy_states.hpp>
 #include <pith/codec/measured.hpp>
 #include <pith/codec/rounds.hpp>
 #include <pith/codec/stage.hpp>
@@ -19,7 +19,8 @@ namespace pith::inline v0::detail {
 template <class Self, class C>
 class adaptor : public codec_base {
  public:
-  static constexpr codec_traits traits = {.terminal = true, .rates = traits_of<C>.rates};
+  static constexpr codec_traits traits = {
+      .reproducible = reproducible<C>, .terminal = true, .rates = traits_of<C>.rates};
 
   unsigned depth() const { return codec_.depth(); }
 
@@ -29,18 +30,18 @@ class adaptor : public codec_base {
 
   Self measuring(rate_list const& at_rates) const { return self().with(detail::measuring(codec_, at_rates)); }
   rate_list measured_rates() const { return codec_.measured_rates(); }
-  double* energies_in(auto& local) const { return codec_.energies_in(inside(local)); }
+  double* energies_in(auto& local) const { return codec_.energies_in(codec_part(local)); }
 
   policy_states fed_back_in(auto& replicated, auto& local) const {
-    return codec_.fed_back_in(inside(replicated), inside(local));
+    return codec_.fed_back_in(codec_part(replicated), codec_part(local));
   }
   template <executor E>
   void rescale(E const& exec, double factor, auto& replicated, auto& local) const {
-    codec_.rescale(exec, factor, inside(replicated), inside(local));
+    codec_.rescale(exec, factor, codec_part(replicated), codec_part(local));
   }
 
   void require_states(auto const& replicated, auto const& local) const {
-    codec_.require_states(inside(replicated), inside(local));
+    codec_.require_states(codec_part(replicated), codec_part(local));
   }
 
  protected:
@@ -50,7 +51,7 @@ class adaptor : public codec_base {
   explicit adaptor(T codec) : codec_(std::move(codec)) {}
 
   /// Returns the state of C, which is part of the state of Self.
-  static auto& inside(auto& states) { return std::get<0>(states.each); }
+  static auto& codec_part(auto& states) { return std::get<0>(states.each); }
 
   C codec_;
 

@@ -14,8 +14,7 @@ namespace pith::inline v0::detail {
 /// True if the last stage is a collective with sums_in_chains, and all other stages are summable. The chain then uses
 /// the rounds of its last stage, and all ranks can decode the mean with the other stages.
 template <class... S>
-concept ends_in_rounds = heads_summable<S...> && traits_of<last_of<S...>>
-.sums_in_chains;
+concept ends_in_rounds = heads_summable<S...> && (traits_of<last_of<S...>>.sums_in_chains);
 
 /// The number of scratch bytes that an exchange needs for stage I and all later stages. `In` is the input type of stage
 /// I.
@@ -33,9 +32,9 @@ std::size_t exchange_scratch_from(std::tuple<S...> const& row, E const& exec, sh
 }
 
 /// Encodes x with stage I and all later stages except the last. Then calls last(context, values).
-template <std::size_t I, class In, class E, class Agreed, class Local, class Last, class... S>
+template <std::size_t I, class In, class E, class Replicated, class Local, class Last, class... S>
 void encode_heads(std::tuple<S...> const& row, context<In, E> const& cx, values_on<E, In const> x,
-                  Agreed const& replicated, Local& local, Last const& last) {
+                  Replicated const& replicated, Local& local, Last const& last) {
   if constexpr (I + 1 == sizeof...(S)) {
     last(cx, x);
   } else {
@@ -50,9 +49,9 @@ void encode_heads(std::tuple<S...> const& row, context<In, E> const& cx, values_
 }
 /// Calls last(context, values), which writes the values. Then decodes the values into x. The decoders are those of
 /// stage I and all later stages except the last.
-template <std::size_t I, class In, class E, class Agreed, class Last, class... S>
-void decode_heads(std::tuple<S...> const& row, context<In, E> const& cx, values_on<E, In> x, Agreed const& replicated,
-                  Last const& last) {
+template <std::size_t I, class In, class E, class Replicated, class Last, class... S>
+void decode_heads(std::tuple<S...> const& row, context<In, E> const& cx, values_on<E, In> x,
+                  Replicated const& replicated, Last const& last) {
   if constexpr (I + 1 == sizeof...(S)) {
     last(cx, x);
   } else {

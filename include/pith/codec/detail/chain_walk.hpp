@@ -52,9 +52,9 @@ constexpr std::size_t scratch_from(std::tuple<S...> const& row, E const& exec, s
 }
 
 /// Functions that encode or decode with stage I and all later stages.
-template <std::size_t I, class In, class E, class Y, class Agreed, class Local, class... S>
+template <std::size_t I, class In, class E, class Y, class Replicated, class Local, class... S>
 void encode_stages(std::tuple<S...> const& row, context<In, E> const& cx, values_on<E, In const> x, Y y,
-                   Agreed const& replicated, Local& local) {
+                   Replicated const& replicated, Local& local) {
   auto const& stage = std::get<I>(row);
   if constexpr (I + 1 == sizeof...(S)) {
     detail::encode<In>(stage, cx, x, y, detail::part<I>(replicated), detail::part<I>(local));
@@ -71,9 +71,9 @@ void encode_stages(std::tuple<S...> const& row, context<In, E> const& cx, values
                          Y{y.values, y.side.subspan(own_side<I, In>(row, cx.dims))}, replicated, local);
   }
 }
-template <std::size_t I, class In, class E, class Y, class Agreed, class... S>
+template <std::size_t I, class In, class E, class Y, class Replicated, class... S>
 void decode_stages(std::tuple<S...> const& row, context<In, E> const& cx, Y y, values_on<E, In> x,
-                   Agreed const& replicated) {
+                   Replicated const& replicated) {
   auto const& stage = std::get<I>(row);
   if constexpr (I + 1 == sizeof...(S)) {
     detail::decode<In>(stage, cx, y, x, detail::part<I>(replicated));

@@ -60,10 +60,10 @@ std::uint64_t most_entries(C const& c, shape const& dims) {
   }
 }
 
-template <class In, class E, class C, class Agreed>
+template <class In, class E, class C, class Replicated>
   requires may_hold_entries<C, In, E>
 void decode_entries(C const& c, context<In, E> const& cx, span_on<E, std::byte const> payload,
-                    selected_entries<In> const& to, Agreed const& replicated) {
+                    selected_entries<In> const& to, Replicated const& replicated) {
   auto const scope = cx.ws.mark();
   if constexpr (holds_entries<C, In, E>) {
     c.decode_payload_entries(cx, payload, to, replicated);

@@ -123,10 +123,10 @@ struct entry_sum {
 /// Sets x to `factor` times the sum of the ranks' decoded payloads. The payloads list entries and are `stride` bytes
 /// apart. Takes one pass over x for each group of entry_sum::at_once() ranks. Except for the sign of zeros, x is
 /// bitwise equal to the sum of the decoded tensors, added in rank order.
-template <class In, class C, class E, class Agreed>
+template <class In, class C, class E, class Replicated>
   requires may_hold_entries<C, In, E>
 void decode_entry_sum(C const& c, context<In, E> const& cx, span_on<E, std::byte const> in, std::size_t stride,
-                      unsigned ranks, accum<In> factor, values_on<E, In> x, Agreed const& replicated) {
+                      unsigned ranks, accum<In> factor, values_on<E, In> x, Replicated const& replicated) {
   using A = accum<In>;
   auto const size = payload_bytes<In>(c, cx.dims);
   auto const by = entry_sum<In>{cx.dims.n, c.most_entries(cx.dims), ranks};

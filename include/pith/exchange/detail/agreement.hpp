@@ -70,8 +70,8 @@ struct agreement {
   using note = short_text<256>;
 
   /// The names of the `terms`, which must be equal on all ranks.
-  static constexpr std::array names = {"the element type", "the executor", "the version", "how",
-                                       "bucket_bytes",     "is_weighted",  "when",        "seed"};
+  static constexpr std::array names = {"the element type", "the executor", "the version",  "gather_mode",
+                                       "bucket_bytes",     "is_weighted",  "verification", "seed"};
   std::array<term, names.size()> terms = {};
   std::uint64_t tensors = 0;  ///< the number of tensors
   std::uint64_t digest = 0;   ///< a digest of all tensors' descriptions
@@ -168,10 +168,22 @@ inline std::string words_of(std::exception_ptr const& failure) {
   }
 }
 
-/// Rethrows `failure` on the ranks where `failure` is set, and throws agreement_error on the other ranks.
-template <class Comm, executor E>
-void require_success(E const& exec, Comm& comm, char const* call, std::exception_ptr const& failure) {
-  auto const all = gather_on_host(exec, comm, std::vector(1, std::uint64_t{failure ? 1u : 0u}));
+/// Calls f on each rank. If f throws on a rank, that rank throws the same exception, and the other ranks throw
+/// agreement_error.
+template <class Comm, executor E, class F>
+void require_success(E const& exec, Comm& comm, char const* call, F const& f) {
+  auto failure = std::exception_ptr();
+  try {
+    f();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  auto all = std::vector<std::uint64_t>();
+  try {
+    all = gather_on_host(exec, comm, std::vector(1, std::uint64_t{failure ? 1u : 0u}));
+  } catch (...) {
+    if (!failure) throw;
+  }
   if (failure) std::rethrow_exception(failure);
   auto const failed = std::ranges::find(all, 1u);
   if (failed != all.end())

@@ -7,6 +7,7 @@
 #include <pith/exchange/detail/exact_gather.hpp>
 #include <pith/exchange/detail/exchange_plan.hpp>
 #include <pith/exchange/detail/exchanged_tensors.hpp>
+#include <pith/exchange/detail/move_bytes.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -119,7 +120,7 @@ class bucket_rounds {
     if (g.pieces == 1) return all.produce(exec, s.tensor, round, to.subspan(s.offset, s.bytes), ws);
     auto const scope = ws.mark();
     auto const size = s.bytes * g.pieces;
-    auto const staged = span_on<E, std::byte>(ws.template take<std::byte>(size).data, size);
+    auto const staged = ws.take_bytes(size);
     all.produce(exec, s.tensor, round, staged, ws);
     for (unsigned r = 0; r < g.pieces; ++r)
       exec.copy(to.data() + r * g.bytes + s.offset, staged.data() + r * s.bytes, s.bytes);

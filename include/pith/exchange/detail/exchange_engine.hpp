@@ -32,6 +32,10 @@ struct exchange_engine {
   exchange_engine(exchange_engine const&) = delete;
   exchange_engine& operator=(exchange_engine const&) = delete;
 
+  /// Throws std::invalid_argument if the communicator must not be called from the engine's thread.
+  void require_thread() {
+    if constexpr (host_executor<E> && has_thread_check<Comm>) pipeline.comm().require_thread_support();
+  }
   /// Marks the gradient of a tensor as ready. On a host, the first call in a step starts the thread. On a device, each
   /// call enqueues all rounds whose gradients are ready.
   void add(std::size_t tensor) {

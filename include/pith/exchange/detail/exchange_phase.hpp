@@ -12,8 +12,10 @@ inline void require_between_steps(exchange_phase at, char const* call) {
           "() must be called between steps: call wait() first");
 }
 inline void require_intact(exchange_phase at, char const* call) {
-  require(at != exchange_phase::failed, "gradient_exchange: ", call,
-          "() is refused after a step that threw: call import_state() first");
+  require(
+      at != exchange_phase::failed, "gradient_exchange: ", call,
+      "() is refused after a step that threw: call import_state() first, or, after a communication_error, import the "
+      "state into a new exchange with a new communicator");
 }
 inline void require_idle(exchange_phase at, char const* call) {
   require_between_steps(at, call);

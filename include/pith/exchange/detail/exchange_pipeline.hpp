@@ -9,6 +9,7 @@
 #include <pith/exchange/detail/bucket_rounds.hpp>
 #include <pith/exchange/detail/buckets.hpp>
 #include <pith/exchange/detail/exchanged_tensors.hpp>
+#include <pith/exchange/detail/move_bytes.hpp>
 #include <pith/exchange/detail/report_sums.hpp>
 #include <pith/exchange/detail/state_check.hpp>
 #include <pith/exchange/detail/state_copies.hpp>
@@ -51,12 +52,17 @@ class exchange_pipeline {
   using tensors = exchanged_tensors<In, E>;
 
   exchange_pipeline(E const& exec, Comm& comm, tensors all, exchange_options const& o)
-      : exec_(exec), comms_(comm), tensors_(std::move(all)), log_(o.trace), when_(o.when), how_(o.how) {
+      : exec_(exec),
+        comms_(comm),
+        tensors_(std::move(all)),
+        log_(o.trace),
+        verification_(o.verification),
+        gather_mode_(o.gather_mode) {
     require_all_served(tensors_.codecs());
     for (auto const& t : tensors_.specs()) bytes_.push_back(t.dims.n * sizeof(In));
     limits_ = limits_for(tensors_.size() * sizeof(In), o.bucket_bytes);
     lay_out(buckets_of(backward_order(bytes_.size()), bytes_, limits_));
-    if (o.how == gather::predicted) tensors_.predict(exec_);
+    if (o.gather_mode == gather::predicted) tensors_.predict(exec_);
     if (o.is_recoverable) copies_.emplace().fit(exec_, tensors_);
     if (o.is_weighted) tensors_.weigh_by((weight_ = buffer<double, E>(exec_, 1)).data());
   }
@@ -177,14 +183,14 @@ class exchange_pipeline {
   void require_all_served(std::vector<any_codec<In, E>> const& codecs) const {
     auto const& specs = tensors_.specs();
     for (std::size_t i = 0; i < specs.size(); ++i)
-      require_served<In, Comm, E>("gradient_exchange", codecs[i], specs[i].dims, comms_.size());
+      require_served<In, E>("gradient_exchange", comms_.all(), codecs[i], specs[i].dims);
   }
 
   /// Plans the rounds of all buckets for the current codecs.
   void plan() {
     buckets_.clear();
     schedule_.clear();
-    for (auto const& b : layout_) buckets_.emplace_back(exec_, tensors_, b, how_);
+    for (auto const& b : layout_) buckets_.emplace_back(exec_, tensors_, b, gather_mode_);
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       for (unsigned r = 0; r < buckets_[b].rounds(); ++r) schedule_.push_back({b, r});
     }
@@ -208,7 +214,7 @@ class exchange_pipeline {
     for (std::size_t i = 0; i < memories_; ++i) {
       memory_[i].out.grow(exec_, out);
       memory_[i].gathered.grow(exec_, gathered);
-      memory_[i].received.grow(exec_, how_ == gather::exact ? gathered : 0);
+      memory_[i].received.grow(exec_, gather_mode_ == gather::exact ? gathered : 0);
     }
     scratch_.grow(exec_, scratch + scratch_alignment);
     transfers_.reserve(transfers);
@@ -230,7 +236,7 @@ class exchange_pipeline {
 
   void prepare() {
     if (copies_) copies_->take(exec_, tensors_);
-    if (when_ == verify::each_step) require_equal_states(exec_, comms_.all(), tensors_);
+    if (verification_ == verify::each_step) require_equal_states(exec_, comms_.all(), tensors_);
     if (weight_.size() > 0) agree_on_weight();
     tensors_.begin_step(exec_);
     for (auto& b : buckets_) b.begin_step(tensors_);
@@ -296,8 +302,8 @@ class exchange_pipeline {
   sub_communicators<Comm> comms_;
   tensors tensors_;
   span_log log_;
-  verify when_;
-  gather how_;
+  verify verification_;
+  gather gather_mode_;
   std::optional<state_copies<In, E>> copies_;
   buffer<double, E> weight_;
   double own_weight_ = 1;

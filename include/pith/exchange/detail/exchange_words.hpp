@@ -45,10 +45,10 @@ agreement agreement_on(std::vector<std::string> const& tensors, exchange_options
   auto const terms = {std::string(element_name<In>()),
                       std::string(E::name()),
                       text(PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR),
-                      std::string(gather_name(o.how)),
+                      std::string(gather_name(o.gather_mode)),
                       o.bucket_bytes ? text(*o.bucket_bytes) : text("unset"),
                       text(o.is_weighted ? "true" : "false"),
-                      text(o.when == verify::each_step ? "each_step" : "when_built"),
+                      text(o.verification == verify::each_step ? "each_step" : "when_built"),
                       text(o.seed)};
   std::transform(terms.begin(), terms.end(), mine.terms.begin(),
                  [](std::string const& words) { return agreement::term(words); });

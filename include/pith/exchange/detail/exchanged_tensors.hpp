@@ -2,10 +2,10 @@
 #pragma once
 
 #include <pith/codec/any_codec.hpp>
+#include <pith/codec/codec_state.hpp>
 #include <pith/codec/detail/saving.hpp>
 #include <pith/core/detail/convert.hpp>
 #include <pith/core/detail/summation.hpp>
-#include <pith/exchange/all_reduce_mean.hpp>
 #include <pith/exchange/codec_policy.hpp>
 #include <pith/exchange/detail/exchange_plan.hpp>
 #include <pith/exchange/detail/predicted_gather.hpp>

@@ -90,13 +90,20 @@ inline saved_parts open_states(char const* call, span<std::byte const> saved) {
   return {words, saved.subspan(sizeof head + head.word_bytes)};
 }
 
+/// What to do if a line of a description differs. Lines of ranks end with the number of ranks.
+inline char const* advice_for(std::string_view own, std::string_view saved) {
+  auto const is_rank = own.starts_with("rank ") && saved.starts_with("rank ");
+  auto const is_equal = own.substr(own.rfind(' ') + 1) == saved.substr(saved.rfind(' ') + 1);
+  return is_rank && !is_equal ? ": reshard() converts states for another number of ranks" : "";
+}
+
 /// Throws std::invalid_argument unless the description `saved` equals the description `own`. The message contains the
 /// first line that differs.
 inline void require_words(char const* call, std::string_view own, std::string_view saved) {
   while (own != saved) {
     auto const here = take_line(own), there = take_line(saved);
     require(here == there, call, ": the state must be of ", here.empty() ? "no further tensor" : here.substr(0, 200),
-            ", got one of ", there.empty() ? "no further tensor" : there.substr(0, 200));
+            ", got one of ", there.empty() ? "no further tensor" : there.substr(0, 200), advice_for(here, there));
   }
 }
 

@@ -5,6 +5,8 @@
 #include <pith/codec/rounds.hpp>
 #include <pith/core/error.hpp>
 #include <pith/sparsify/detail/density.hpp>
+#include <pith/sparsify/detail/pairs.hpp>
+#include <pith/sparsify/select.hpp>
 #include <pith/sparsify/top_k.hpp>
 
 #include <cstddef>
@@ -48,6 +50,22 @@ class sparse_exchange : public codec_base {
 
  protected:
   sparse_exchange(char const* word, double density) : word_(word), density_(word, density), codec_(density) {}
+
+  /// The workspace bytes of take_pairs<T>(n).
+  template <class T>
+  static std::size_t pairs_scratch_bytes(std::uint64_t n) {
+    return scratch_for<T>(n) + scratch_for<std::uint32_t>(n);
+  }
+  template <class T, memory_space Space>
+  static pairs<T> take_pairs(std::uint64_t n, workspace<Space>& ws) {
+    auto* const values = ws.template take<T>(n).data;
+    return {values, ws.template take<std::uint32_t>(n).data};
+  }
+  /// The workspace bytes that a selection of k of n values needs.
+  template <class T>
+  static std::size_t selection_scratch_bytes(std::uint64_t n, std::uint64_t k) {
+    return ext::select_scratch_bytes<ext::plain_source<T>>(n, k);
+  }
 
  private:
   char const* word_;

@@ -10,10 +10,10 @@ namespace pith::inline v0 {
 
 namespace runtime {
 
-/// Without a pool, this executor uses the calling thread, with the results of seq.
-using host = par_executor<thread_pool>;
+/// Without a runner, this executor uses the calling thread, with the results of seq.
+using host = par_executor<any_runner>;
 
-inline host host_of(executor const& exec) { return exec.pool() ? par(*exec.pool()) : host(); }
+inline host host_of(executor const& exec) { return exec.runner() ? par(*exec.runner()) : host(); }
 
 template <class In>
 struct any_codec<In>::compiled {

@@ -11,13 +11,13 @@ namespace pith::inline v0::runtime {
 
 template <class In>
 struct compressor<In>::compiled {
-  std::shared_ptr<thread_pool> pool;
-  tensor_compressor<In, pith::any_codec<In, host>, host> made;
+  std::shared_ptr<any_runner> runner;
+  pith::compressor<In, pith::any_codec<In, host>, host> made;
 };
 
 template <class In>
 compressor<In>::compressor(executor const& exec, any_codec<In> const& codec, shape const& dims, tensor_id const& whose)
-    : compiled_(new compiled{exec.pool(), {host_of(exec), codec.get().codec, dims, whose}}) {}
+    : compiled_(new compiled{exec.runner(), {host_of(exec), codec.get().codec, dims, whose}}) {}
 template <class In>
 compressor<In>::compressor(compressor&&) noexcept = default;
 template <class In>

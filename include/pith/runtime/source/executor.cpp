@@ -9,7 +9,20 @@
 
 namespace pith::inline v0::runtime {
 
-executor::executor(unsigned threads) : pool_(std::make_shared<thread_pool>(threads)) {}
+namespace {
+
+struct pooled {
+  explicit pooled(unsigned threads) : pool(threads), runner(pool) {}
+  thread_pool pool;
+  any_runner runner;
+};
+
+}  // namespace
+
+executor::executor(unsigned threads) {
+  auto const made = std::make_shared<pooled>(threads);
+  runner_ = {made, &made->runner};
+}
 
 void run_ranks(unsigned ranks, std::function<void(any_communicator&)> const& f, timeout_duration timeout) {
   auto const run = [&f](thread_communicator comm) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -25,26 +26,41 @@ std::vector<pith::any_codec<In, host>> unwrapped(std::vector<any_codec<In>> cons
 
 template <class In>
 struct gradient_exchange<In>::compiled {
-  std::shared_ptr<thread_pool> pool;
+  std::shared_ptr<any_runner> runner;
+  std::vector<codec_type> codecs;
   pith::gradient_exchange<In, host, any_communicator> made;
+
+  /// The exchange calls the policy inside its constructor. If the policy throws, the other ranks throw agreement_error.
+  template <class Policy>
+  compiled(executor const& exec, any_communicator& comm, std::vector<tensor_spec> tensors, Policy const& policy,
+           exchange_options const& options)
+      : runner(exec.runner()),
+        made(
+            host_of(exec), comm, std::move(tensors),
+            [&](tensor_spec const& tensor) { return codecs.emplace_back(policy(tensor)).get().codec; }, options) {}
 };
 
 template <class In>
 gradient_exchange<In>::gradient_exchange(executor const& exec, any_communicator& comm, std::vector<tensor_spec> tensors,
+                                         std::function<codec_type(tensor_spec const&)> const& policy,
+                                         exchange_options const& options)
+    : compiled_(new compiled(exec, comm, std::move(tensors), policy, options)) {}
+template <class In>
+gradient_exchange<In>::gradient_exchange(executor const& exec, any_communicator& comm, std::vector<tensor_spec> tensors,
                                          std::vector<codec_type> const& codecs, exchange_options const& options) {
-  // The exchange calls the policy inside its constructor. If the policy throws, the other ranks throw agreement_error.
   auto const expected = tensors.size();
   auto next = codecs.begin();
   auto const policy = [&](tensor_spec const&) {
     pith::detail::require_size("gradient_exchange", "codecs", expected, codecs.size(), " entries");
-    return next++->get().codec;
+    return *next++;
   };
-  compiled_.reset(new compiled{exec.pool(), {host_of(exec), comm, std::move(tensors), policy, options}});
+  compiled_.reset(new compiled(exec, comm, std::move(tensors), policy, options));
 }
 template <class In>
 gradient_exchange<In>::gradient_exchange(executor const& exec, any_communicator& comm, std::vector<tensor_spec> tensors,
                                          codec_type const& codec, exchange_options const& options)
-    : compiled_(new compiled{exec.pool(), {host_of(exec), comm, std::move(tensors), codec.get().codec, options}}) {}
+    : gradient_exchange(
+          exec, comm, std::move(tensors), [&codec](tensor_spec const&) { return codec; }, options) {}
 template <class In>
 gradient_exchange<In>::gradient_exchange(gradient_exchange&&) noexcept = default;
 template <class In>
@@ -55,6 +71,10 @@ gradient_exchange<In>::~gradient_exchange() = default;
 template <class In>
 std::vector<tensor_spec> const& gradient_exchange<In>::tensors() const {
   return compiled_->made.tensors();
+}
+template <class In>
+std::vector<any_codec<In>> const& gradient_exchange<In>::codecs() const {
+  return compiled_->codecs;
 }
 template <class In>
 std::uint64_t gradient_exchange<In>::size() const {
@@ -110,7 +130,9 @@ bool gradient_exchange<In>::has_failed() const {
 }
 template <class In>
 void gradient_exchange<In>::change(std::vector<codec_type> const& codecs) {
+  auto next = codecs;
   compiled_->made.change(unwrapped<In>(codecs));
+  compiled_->codecs = std::move(next);
 }
 template <class In>
 void gradient_exchange<In>::rescale(double factor) {
@@ -129,7 +151,7 @@ exchange_report gradient_exchange<In>::report() const {
   return compiled_->made.report();
 }
 template <class In>
-std::vector<float> gradient_exchange<In>::fed_back(std::size_t tensor) {
+std::vector<float> gradient_exchange<In>::fed_back(std::size_t tensor) const {
   return compiled_->made.fed_back(tensor);
 }
 template <class In>
@@ -142,7 +164,9 @@ void gradient_exchange<In>::import_state(span<std::byte const> bytes) {
 }
 template <class In>
 void gradient_exchange<In>::import_state(span<std::byte const> bytes, std::vector<codec_type> const& codecs) {
+  auto next = codecs;
   compiled_->made.import_state(bytes, unwrapped<In>(codecs));
+  compiled_->codecs = std::move(next);
 }
 
 template class gradient_exchange<float>;

@@ -1,4 +1,4 @@
-// pith/codec/syntax.hpp — the syntax tree of a codec's text: terms name<angle>(argument, ...), joined by |.
+// pith/registry/syntax.hpp — the syntax tree of a codec's text: terms name<angle>(argument, ...), joined by |.
 #pragma once
 
 #include <pith/core/error.hpp>

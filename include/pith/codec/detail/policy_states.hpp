@@ -1,4 +1,4 @@
-// pith/codec/detail/fed_back.hpp — the feedback state of a codec, which is kept when a tensor's codec changes.
+// pith/codec/detail/policy_states.hpp — the feedback state of a codec, which is kept when a tensor's codec changes.
 #pragma once
 
 #include <pith/codec/detail/saving.hpp>
@@ -13,12 +13,12 @@ namespace pith::inline v0::detail {
 class policy_states {
  public:
   policy_states() = default;
-  template <class Agreed, class Local>
-  policy_states(Agreed& replicated, Local& local)
+  template <class Replicated, class Local>
+  policy_states(Replicated& replicated, Local& local)
       : replicated_{&replicated, type_of(replicated), bytes_of(replicated)},
         local_{&local, type_of(local), bytes_of(local)},
         swap_([](policy_states const& a, policy_states const& b) {
-          std::swap(*static_cast<Agreed*>(a.replicated_.state), *static_cast<Agreed*>(b.replicated_.state));
+          std::swap(*static_cast<Replicated*>(a.replicated_.state), *static_cast<Replicated*>(b.replicated_.state));
           std::swap(*static_cast<Local*>(a.local_.state), *static_cast<Local*>(b.local_.state));
         }),
         show_([](void* state, field_visitor& f) { static_cast<Local*>(state)->fields(f); }) {}

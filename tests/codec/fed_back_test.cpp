@@ -1,6 +1,6 @@
-// tests/codec/inspect_test.cpp — the entries of a payload, and its used bytes.
+// tests/codec/fed_back_test.cpp — the residual of a tensor, and the used bytes of a payload.
 #include <pith/codec/compact.hpp>
-#include <pith/codec/inspect.hpp>
+#include <pith/codec/fed_back.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/sparsify/threshold.hpp>

@@ -1,8 +1,8 @@
-// pith/codec/inspect.hpp — the feedback state of a tensor, for logs and tests.
+// pith/codec/fed_back.hpp — the feedback state of a tensor, for logs and tests.
 #pragma once
 
 #include <pith/codec/compress.hpp>
-#include <pith/codec/detail/fed_back.hpp>
+#include <pith/codec/detail/policy_states.hpp>
 #include <pith/codec/detail/saving.hpp>
 
 #include <cstring>

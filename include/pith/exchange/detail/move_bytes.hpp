@@ -1,0 +1,101 @@
+// pith/exchange/detail/move_bytes.hpp — starts the transfer of a round, and checks that the communicator has it.
+#pragma once
+
+#include <pith/codec/rounds.hpp>
+#include <pith/comm/communicator.hpp>
+#include <pith/comm/detail/any_request.hpp>
+#include <pith/comm/sub_communicators.hpp>
+
+#include <cstdint>
+#include <stdexcept>
+
+namespace pith::inline v0::detail {
+
+/// Starts an in-place all-reduce of bytes, which are added as elements of type T.
+template <class T, class Comm, class E>
+any_request<Comm, E> reduce_as(E const& exec, Comm& comm, span_on<E, std::byte> bytes, reduction how) {
+  return comm.all_reduce(exec, span_on<E, T>(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)), how);
+}
+
+template <class Comm, class E>
+any_request<Comm, E> reduce(E const& exec, Comm& comm, element_kind kind, span_on<E, std::byte> bytes, reduction how) {
+  switch (kind) {
+    case element_kind::f32: return reduce_as<float>(exec, comm, bytes, how);
+    case element_kind::f64: return reduce_as<double>(exec, comm, bytes, how);
+    case element_kind::f16: return reduce_as<half>(exec, comm, bytes, how);
+    case element_kind::bf16: return reduce_as<bfloat16>(exec, comm, bytes, how);
+    case element_kind::i32: return reduce_as<std::int32_t>(exec, comm, bytes, how);
+    case element_kind::i8: return reduce_as<std::int8_t>(exec, comm, bytes, how);
+    case element_kind::bytes: break;
+  }
+  throw std::logic_error(sentence("transfer: a round that sums must have numbers as elements, got bytes"));
+}
+
+/// The name of a function that a transfer needs and the communicator lacks; null if the communicator has all functions.
+inline char const* lacking_call(optional_calls const& has, transfer const& moves) {
+  auto const how = moves.how;
+  if (how == transport::all_to_all && !has.all_to_all)
+    return "all_to_all(exec, span<std::byte const>, span<std::byte>)";
+  if ((how == transport::swap || how == transport::shift) && !has.send_recv)
+    return "send_recv(exec, span<std::byte const>, unsigned, span<std::byte>, unsigned)";
+  if (!moves.among.is_all() && !has.split) return "split(unsigned) that returns its own type";
+  return nullptr;
+}
+
+/// Throws std::invalid_argument if a round of the codec needs a collective that this communicator lacks.
+template <class In, class E, class Comm, class C>
+void require_served(char const* verb, Comm const& comm, C const& codec, shape const& dims) {
+  auto const ranks = comm.size();
+  for (unsigned round = 0; round < codec.rounds(dims, ranks); ++round) {
+    auto const* const call = lacking_call(optional_calls_of<E>(comm), transfer_of<In>(codec, round, dims, ranks));
+    if (call == nullptr) continue;
+    throw std::invalid_argument(sentence(verb, ": ", codec.name(), " needs a communicator with ", call));
+  }
+}
+
+/// Swaps buffers with the rank `rank ^ distance`. A rank whose partner does not exist sends and receives nothing.
+template <class Comm, class E>
+any_request<Comm, E> swap(E const& exec, Comm& comm, std::uint32_t distance, span_on<E, std::byte> out,
+                          span_on<E, std::byte> in) {
+  auto const rank = comm.rank(), partner = rank ^ distance;
+  if (partner >= comm.size()) return comm.send_recv(exec, span_on<E, std::byte const>(), rank, in.first(0), rank);
+  return comm.send_recv(exec, span_on<E, std::byte const>(out), partner, in, partner);
+}
+
+/// Sends `out` to the rank (rank + distance) modulo the number of ranks.
+template <class Comm, class E>
+any_request<Comm, E> shift(E const& exec, Comm& comm, std::uint32_t distance, span_on<E, std::byte> out,
+                           span_on<E, std::byte> in) {
+  auto const rank = comm.rank(), ranks = comm.size(), by = distance % ranks;
+  return comm.send_recv(exec, span_on<E, std::byte const>(out), (rank + by) % ranks, in, (rank + ranks - by) % ranks);
+}
+
+/// Starts a transfer of all ranks' payloads. The request uses the memory until it completes.
+template <class Comm, class E>
+any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, element_kind kind, std::uint32_t distance,
+                                span_on<E, std::byte> out, span_on<E, std::byte> gathered) {
+  switch (how) {
+    case transport::all_gather: return comm.all_gather(exec, span_on<E, std::byte const>(out), gathered);
+    case transport::all_to_all:
+      if constexpr (has_all_to_all<Comm, E>) return comm.all_to_all(exec, span_on<E, std::byte const>(out), gathered);
+      break;
+    case transport::swap:
+      if constexpr (has_send_recv<Comm, E>) return swap(exec, comm, distance, out, gathered);
+      break;
+    case transport::shift:
+      if constexpr (has_send_recv<Comm, E>) return shift(exec, comm, distance, out, gathered);
+      break;
+    case transport::sum: return reduce(exec, comm, kind, out, reduction::sum);
+    case transport::max: return reduce(exec, comm, kind, out, reduction::max);
+  }
+  throw std::logic_error(sentence("transfer: the communicator lacks a transport of this codec"));
+}
+
+/// The buffer that holds the result of a transfer. This buffer is `out` after a sum or maximum, and `gathered`
+/// otherwise.
+template <class E>
+received_on<E> moved(transport how, span_on<E, std::byte> out, span_on<E, std::byte> gathered, unsigned ranks) {
+  return comes_apart(how) ? received_on<E>{gathered, out.size() / pieces(how, ranks)} : received_on<E>{out};
+}
+
+}  // namespace pith::inline v0::detail
