@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What a path says of a header: doors.py EXAMPLES INCLUDE
+"""What a path says of a header: doors.py DESIGN EXAMPLES INCLUDE
 
   - folders include each other in one direction: no cycle between folders of include/pith;
+  - the table of folders in DESIGN, docs/design.md, names the folders that a folder includes;
   - a header whose every name is in a namespace detail is in a folder detail/;
   - examples include no header of a folder detail/ and name no namespace detail.
 """
@@ -67,16 +68,55 @@ def cycle(graph):
     return next((found for node in sorted(graph) if (found := visit(node))), None)
 
 
-def errors_of_headers(headers):
+def folders_included(headers, source):
+    """The folders of the included headers, also through headers outside folders."""
+    found = set()
+    for other in includes(source):
+        found |= {folder(other)} if folder(other) else folders_included(headers, headers[other])
+    return found
+
+
+def graph_of(headers):
+    """The folders that each folder includes."""
     graph = collections.defaultdict(set)
     for path, source in headers.items():
-        for other in includes(source):
-            if folder(path) and folder(other) and folder(path) != folder(other):
-                graph[folder(path)].add(folder(other))
+        if folder(path):
+            graph[folder(path)] |= folders_included(headers, source) - {folder(path)}
+    return graph
+
+
+def reached(graph, nodes):
+    """The nodes and all that they include."""
+    nodes = set(nodes)
+    return nodes.union(*(reached(graph, graph[n]) for n in nodes))
+
+
+def errors_of_table(graph, page):
+    """A row names its folders, what they contain, and what they include; "methods" are the folders of one row."""
+    rows = [[re.findall(r"`(\w+)/?`", row[1]), row[3]] for line in page.splitlines()
+            if len(row := line.split("|")) == 5 and re.match(r" `\w+/`", row[1])]
+    methods = next((folders for folders, _ in rows if len(folders) > 1), [])
+    for folders, words in rows:
+        named = re.findall(r"`(\w+)`", words)
+        general = methods if "methods" in words else folders if "these folders" in words else []
+        included = set().union(*(graph[f] for f in folders)) - set(folders)
+        for wrong in sorted(set(named) - included):
+            yield f"docs/design.md: {folders[0]}/ does not include {wrong}"
+        for missing in sorted(included - reached(graph, named + general)):
+            yield f"docs/design.md: {folders[0]}/ includes {missing}, which its row does not name"
+    for missing in sorted(set(graph) - {f for folders, _ in rows for f in folders}):
+        yield f"docs/design.md has no row for {missing}/"
+
+
+def errors_of_headers(headers, page):
+    graph = graph_of(headers)
+    for path, source in headers.items():
         if "/detail/" not in path and is_wholly_detail(source):
             yield f"{path} has nothing but details: move it to {folder(path)}/detail/"
-    if found := cycle(collections.defaultdict(set, graph)):
+    if found := cycle(graph):
         yield "folders include each other in a cycle: " + " -> ".join(found + found[:1])
+    else:
+        yield from errors_of_table(graph, page)
 
 
 def errors_of_examples(root):
@@ -87,9 +127,9 @@ def errors_of_examples(root):
 
 
 def main():
-    examples, include = map(pathlib.Path, sys.argv[1:])
+    design, examples, include = map(pathlib.Path, sys.argv[1:])
     headers = {str(p.relative_to(include)): p.read_text() for p in sorted(include.rglob("*.?pp")) + sorted(include.rglob("*.cuh"))}
-    errors = list(errors_of_headers(headers)) + list(errors_of_examples(examples))
+    errors = list(errors_of_headers(headers, design.read_text())) + list(errors_of_examples(examples))
     print("\n".join(errors) or f"{len(headers)} headers: no cycle between folders, every detail in its folder")
     return 1 if errors or not headers else 0
 
