@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -39,6 +40,12 @@ std::string refusal(std::string const& text) {
 bool says(std::string const& text, std::string const& words) { return refusal(text).find(words) != std::string::npos; }
 
 }  // namespace
+
+TEST_CASE("an executor may be passed for its type") {
+  auto const codec = pith::parse<float>(pith::seq, "qsgd<8>");
+  static_assert(std::is_same_v<decltype(codec), pith::any_codec<float, pith::seq_executor> const>);
+  CHECK(codec.name() == "qsgd<8>");
+}
 
 TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
   for (auto const* text : {"identity",

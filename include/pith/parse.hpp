@@ -32,5 +32,12 @@ template <real In, executor E = seq_executor>
 any_codec<In, E> parse(std::string_view text) {
   return parse<In, E>(text, all_methods());
 }
+/// As above, for the type of an executor.
+///
+///     parse<float>(pith::par(pool), "ef(top_k(0.01))")
+template <real In, executor E>
+any_codec<In, E> parse(E const&, std::string_view text) {
+  return parse<In, E>(text);
+}
 
 }  // namespace pith::inline v0

@@ -36,7 +36,7 @@ int main() {
   auto comm = pith::self_communicator();
   auto const tensors = std::vector<pith::tensor_spec>{{"w", {16}}};
 #if defined(TEXT_AS_POLICY)
-  // expected-error {{pith: a codec policy is a codec, or a function of a tensor_spec that returns one; parse<In>(text) returns the codec of a text}}
+  // expected-error {{pith: a codec policy is a codec of this executor, or a function of a tensor_spec that returns one; parse<In>(exec, text) returns the codec of a text}}
   pith::make_exchange<float>(pith::seq, comm, tensors, "ef(top_k(0.1))");
 #elif defined(TEXT_AS_ADAPTED_POLICY)
   // expected-error {{pith: a codec policy is a codec, or a function of a tensor_spec that returns one}}

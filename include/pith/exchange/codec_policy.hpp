@@ -28,8 +28,8 @@ concept codec_or_policy = codec_policy_for<P, In, E> || std::convertible_to<P co
 template <class P, class In, class E>
 constexpr void explain_codec_policy() {
   static_assert(detail::codec_or_policy<P, In, E>,
-                "pith: a codec policy is a codec, or a function of a tensor_spec that returns one; parse<In>(text) "
-                "returns the codec of a text");
+                "pith: a codec policy is a codec of this executor, or a function of a tensor_spec that returns one; "
+                "parse<In>(exec, text) returns the codec of a text");
 }
 
 /// The usual codec policy: `codec` compresses matrices. Vectors are not compressed, since they are few and small.

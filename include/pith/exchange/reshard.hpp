@@ -67,7 +67,8 @@ void add_weighted(std::vector<weighted_field> const& from, std::uint64_t count, 
 
 /// Writes the weighted sum of fields of old ranks. A single field is copied unchanged.
 inline void mix_fields(rank_field const& field, std::vector<weighted_field> const& from, std::byte* to) {
-  auto const& [kind, element, count, places, granule] = field.form;
+  auto const element = field.form.element;
+  auto const count = field.form.count;
   if (from.size() == 1) return copy_field(to, from[0].bytes, field.size);
   if (element == element_name<float>()) return add_weighted<float>(from, count, to);
   if (element == element_name<double>()) return add_weighted<double>(from, count, to);

@@ -12,7 +12,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The names of the values of field_kind, in the same order.
+/// The names of the values of field_kind, in the same order. The name of `replicated` is "agreed".
 inline constexpr std::array<std::string_view, 7> field_kinds = {"agreed", "mean",    "share", "estimate",
                                                                 "part",   "learned", "fixed"};
 
