@@ -198,7 +198,7 @@ class mpi_communicator {
     if (!is_main) require_thread_support();
   }
 
-  /// Waits for the executor, so that MPI can read its memory.
+  /// Waits until the executor's pending work is done, so that MPI can read the executor's memory.
   template <class E>
   mpi_request begin(E const& exec, char const* call) {
     require_thread();

@@ -32,9 +32,9 @@ struct weighted_field {
   double weight;
 };
 
-/// Both the old ranks and the `ranks` new ranks divide [0, 1) into equal intervals, one per rank. Returns the fields of
-/// those old ranks whose intervals overlap the interval of new rank `to`. The weight of an old rank is the share of the
-/// new interval that the old interval covers.
+/// The old ranks divide [0, 1) into equal intervals, one per old rank. The new ranks divide [0, 1) in the same way;
+/// their number is `ranks`. Returns the fields of those old ranks whose intervals overlap the interval of new rank `to`.
+/// The weight of an old rank is the share of the new interval that the old interval covers.
 inline std::vector<weighted_field> overlapping(std::vector<std::byte const*> const& old, std::uint64_t to,
                                                std::uint64_t ranks) {
   auto shares = std::vector<weighted_field>();

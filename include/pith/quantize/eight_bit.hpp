@@ -39,9 +39,10 @@ PITH_HD inline float tree_point(std::uint32_t code) {
   return tree.at[code];
 }
 
-/// A table that maps a value v to the index of the nearest point. The table uses 2 v, because 2 v at the midpoint of the
-/// points a and b is a + b. The upper bits of 2 v select a cell. `first[c]` is the index for the smallest value in cell
-/// c. `edge[p]` is the smallest 2 v with index p + 1. A cell contains at most one edge.
+/// A table that maps a value v to the index of the nearest point. The nearest of two points a < b is b if
+/// 2 v >= a + b, so the table compares 2 v with sums of neighbouring points. The upper bits of 2 v select a cell.
+/// `first[c]` is the index for the smallest value in cell c. `edge[p]` is the smallest 2 v with index p + 1. A cell
+/// contains at most one edge.
 struct tree_cells {
   static constexpr int shift = 18;                          ///< keeps five bits of the fraction
   static constexpr std::int32_t least = (127 - 19) << 5;    ///< doubled values below 2^-19 are mapped to point 0

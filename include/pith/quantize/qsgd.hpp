@@ -71,8 +71,8 @@ struct qsgd_rule {
     return is_finite(unit * static_cast<A>(levels)) ? unit : finite_or_nan(unit * static_cast<A>(levels));
   }
 
-  /// |x| * near * inverse equals |x| / unit in 16.16 fixed point. The factor `near` keeps the inverse finite if the
-  /// unit is tiny.
+  /// Two factors whose product is 65536 / unit, so |x| * near * inverse is |x| / unit as a 16.16 fixed-point number. The
+  /// factor `near` keeps `inverse` finite if the unit is tiny.
   template <class A>
   struct inverse_unit {
     A near, inverse;

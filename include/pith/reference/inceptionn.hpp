@@ -18,7 +18,7 @@ enum class byte_field : std::uint8_t { reference, repaired };
 
 namespace detail {
 
-/// The code of an element with a given tag. The code occupies the lowest `bytes(tag)` bytes of a word.
+/// The code of an element. The element's tag determines the size of the code. The code occupies the lowest `bytes(tag)` bytes of a word.
 struct inceptionn_word {
   byte_field field;
 

@@ -51,7 +51,7 @@ constexpr std::size_t scratch_from(std::tuple<S...> const& row, E const& exec, s
   }
 }
 
-/// Functions that encode or decode with stage I and all later stages.
+/// Functions that encode or decode with the stages from index I to the end of the chain.
 template <std::size_t I, class In, class E, class Y, class Replicated, class Local, class... S>
 void encode_stages(std::tuple<S...> const& row, context<In, E> const& cx, values_on<E, In const> x, Y y,
                    Replicated const& replicated, Local& local) {
