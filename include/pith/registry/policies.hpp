@@ -69,7 +69,7 @@ inline constexpr auto policy_methods = std::tuple(
     method("ef_sign(lr)", 1, 1, "a residual in units of the weights' step", {"ef(scaled_sign,ef_sign(0.02))"},
            [](auto const& t, auto) { return ef_sign(t.number(0)); }),
     method("signum_momentum", 0, 1, "signs of a momentum", {"ef(sign,signum_momentum(0.9))"},
-           [](auto const& t, auto) { return signum_momentum(t.has(0) ? t.number(0) : 0.9); }),
+           [](auto const& t, auto) { return t.has(0) ? signum_momentum(t.number(0)) : signum_momentum(); }),
     method(
         "momentum_correction", 0, 4,
         "a momentum of the residual; momentum_correction(0.9, nesterov, unmasked, clip_norm(1))",
@@ -78,7 +78,7 @@ inline constexpr auto policy_methods = std::tuple(
         [](auto const& t, auto) { return detail::momentum_from(t); }),
     method("ef21", 0, 1, "sends the difference from an estimate, with a running mean",
            {"ef(top_k(0.01),ef21(0.9))", "ef(scaled_sign,ef21)"},
-           [](auto const& t, auto) { return ef21(t.has(0) ? t.number(0) : 1); }),
+           [](auto const& t, auto) { return t.has(0) ? ef21(t.number(0)) : ef21(); }),
     method("two_sided(c,policy)", 1, 2, "also compresses the mean, with feedback",
            {"ef(scaled_sign,two_sided(scaled_sign))", "ef(scaled_sign,two_sided(scaled_sign,ef21))"},
            [](auto const& t, auto parser) { return detail::two_sided_from(t, parser); }));

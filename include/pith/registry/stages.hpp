@@ -174,7 +174,7 @@ inline constexpr auto stage_methods = std::tuple(
             "qsgd<4>(3,64,max)"},
            [](auto const& t, auto const& f) { return detail::with_qsgd<10>(t, f); }),
     method("summed_terngrad", 0, 1, "-1, 0 and 1 times the largest of all ranks, summed in bytes", {"summed_terngrad"},
-           [](auto const& t, auto const& f) { return f(summed_terngrad(t.has(0) ? t.number(0) : 2.5)); }),
+           [](auto const& t, auto const& f) { return f(t.has(0) ? summed_terngrad(t.number(0)) : summed_terngrad()); }),
     method("trits(stage)", 1, 1, "five ternary symbols per byte; also trits(qsgd<2>)",
            {"trits(terngrad(0))", "trits(terngrad)", "trits(qsgd<2>)"},
            [](auto const& t, auto const& f) { return detail::with_trits(t.arguments[0].only(), f); }),
@@ -227,7 +227,9 @@ inline constexpr auto stage_methods = std::tuple(
                                                        : f(random_blocks(density, block));
            }),
     method("hadamard", 0, 1, "a rotation, for use before a quantizer; hadamard(tile)", {"hadamard", "hadamard(64)"},
-           [](auto const& t, auto const& f) { return f(hadamard(t.template count<std::uint32_t>(0, 256))); }),
+           [](auto const& t, auto const& f) {
+             return f(t.has(0) ? hadamard(t.template count<std::uint32_t>(0)) : hadamard());
+           }),
     method("power_sgd", 1, 2, "a product of two thin matrices of rank 2; power_sgd(rank, min_rate)",
            {"power_sgd(2)", "power_sgd(1,4)"},
            [](auto const& t, auto const& f) { return f(detail::low_rank<power_sgd>(t)); }),
