@@ -39,7 +39,7 @@ int main() {
   // expected-error {{pith: a codec policy is a codec of this executor, or a function of a tensor_spec that returns one; parse<In>(exec, text) returns the codec of a text}}
   pith::make_exchange<float>(pith::seq, comm, tensors, "ef(top_k(0.1))");
 #elif defined(TEXT_AS_ADAPTED_POLICY)
-  // expected-error {{pith: a codec policy is a codec, or a function of a tensor_spec that returns one}}
+  // expected-error {{pith: a codec policy is a codec of this executor, or a function of a tensor_spec that returns one}}
   pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, "ef(top_k(0.1))", pith::fixed_schedule({{0, 0.1}}));
 #elif defined(INCOMPLETE_CONTROLLER)
   // expected-error {{pith: a controller has std::string name() const, void observe(step_report const&)}}
