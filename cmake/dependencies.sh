@@ -1,10 +1,14 @@
-# cmake/dependencies.sh — the Debian packages that pith's programs need. Sourced by the run.sh scripts.
+# cmake/dependencies.sh — the Debian packages that pith's programs need, and how many compilers run at once. Sourced by
+# the run.sh scripts.
 
 examples_packages=(g++ cmake ninja-build libeigen3-dev libfmt-dev libcli11-dev librange-v3-dev zlib1g-dev
                    gnuplot-nox)
 tests_packages=("${examples_packages[@]}" doctest-dev libopenmpi-dev openmpi-bin libthrust-dev clang libbenchmark-dev
                 libclang-rt-14-dev libmpich-dev llvm-14 mpich python3 valgrind)
 long_tests_packages=(g++-aarch64-linux-gnu qemu-user)
+
+# One compiler per core: Ninja's default, two more, takes 7 % longer on two cores.
+export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 
 # A heading, after the minutes and seconds since the script began.
 say() { printf '\n== %d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
