@@ -3,11 +3,13 @@
 
 #include <pith/codec/any_stage.hpp>
 #include <pith/codec/codec_base.hpp>
+#include <pith/codec/detail/chain_walk.hpp>
 
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -95,14 +97,9 @@ class any_chain : public codec_base {
     return dims;
   }
   template <std::same_as<In> T>
-  std::size_t payload_bytes(shape dims) const {
-    std::size_t side = 0;
-    for (auto const& s : stages_) {
-      side = detail::align_up(side, detail::section_alignment) + s.side_bytes(dims);
-      dims = s.output_shape(dims);
-    }
-    auto const values = stages_.back().values_bytes(dims.n);
-    return side == 0 ? values : detail::align_up(values, detail::section_alignment) + side;
+  std::size_t payload_bytes(shape const& dims) const {
+    auto const side = detail::side_bytes_of<In>(tail(), dims);
+    return side == 0 ? stages_.back().values_bytes(output_shape(dims).n) : values_section(dims) + side;
   }
   template <std::same_as<In> T>
   void visit_pieces(shape dims, detail::piece_visitor& visitor) const {
@@ -112,21 +109,14 @@ class any_chain : public codec_base {
       auto const used = s.used(dims, side, visitor);
       visitor.piece(detail::payload_piece{side, used.side});
       values = used.values;
-      side += detail::align_up(s.side_bytes(dims), detail::section_alignment);
+      side += detail::padded_side_bytes<In>(s, dims);
       dims = s.output_shape(dims);
     }
     visitor.piece(detail::payload_piece{0, stages_.back().values_bytes(values)});
   }
   template <std::same_as<In> T>
-  std::size_t scratch_bytes(E const& exec, shape dims) const {
-    std::size_t kept = 0, most = 0;
-    for (auto const& s : stages_) {
-      auto const rest = s.output_shape(dims);
-      if (&s != &stages_.back()) kept += scratch_for<In>(rest.n);
-      most = std::max(most, s.scratch_bytes(exec, dims));
-      dims = rest;
-    }
-    return kept + most;
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return detail::scratch_bytes_of<In>(tail(), exec, dims, scratch_bytes_of_last(exec, dims));
   }
 
   template <std::same_as<In> T>
@@ -151,12 +141,13 @@ class any_chain : public codec_base {
 
   void encode_payload(context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> payload,
                       states const& replicated, states& local) const {
-    clear_values(cx, payload);
-    encode_stages(0, cx, x, payload, values_section(cx.dims), replicated, local);
+    require_states(replicated, local);
+    detail::encode_stages(tail(), cx, x, cleared_sections(cx, payload), replicated, local);
   }
   void decode_payload(context<In, E> const& cx, span_on<E, std::byte const> payload, values_on<E, In> x,
                       states const& replicated) const {
-    decode_stages(0, cx, payload, values_section(cx.dims), x, replicated);
+    require_stages(replicated);
+    detail::decode_stages(tail(), cx, sections(cx.dims, payload), x, replicated);
   }
 
   void require_states(states const& replicated, states const& local) const {
@@ -172,14 +163,15 @@ class any_chain : public codec_base {
   }
   template <std::same_as<In> T, std::same_as<E> On, class Source>
   std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
-    auto const rest = scratch_for<In>(stages_[0].output_shape(dims).n) + scratch_bytes<In>(exec, dims);
-    return stages_[0].scratch_bytes_from(exec, dims) + (stages_.size() == 1 ? 0 : rest);
+    if (stages_.size() == 1) return stages_[0].template scratch_bytes_from<In, E, Source>(exec, dims);
+    return detail::scratch_bytes_of_selected<In, Source>(tail(), exec, dims, scratch_bytes_of_last(exec, dims));
   }
   void encode_payload_from(context<In, E> const& cx, ext::residual_source<In> const& from,
                            span_on<E, std::byte> payload, states const& replicated, states& local) const {
-    auto const section = clear_values(cx, payload);
-    if (stages_.size() > 1) return encode_picked(cx, from, payload, section, replicated, local);
-    stages_[0].encode_from(cx, from, payload.data(), payload.subspan(section));
+    require_states(replicated, local);
+    auto const y = cleared_sections(cx, payload);
+    if (stages_.size() == 1) return stages_[0].encode_from(cx, from, y);
+    detail::encode_selected(tail(), cx, from, y, replicated, local);
   }
 
   /// True if the last stage is an engine that sums the ranks' values, and the earlier stages can decode the sum.
@@ -194,31 +186,55 @@ class any_chain : public codec_base {
   }
   void decode_sum_payloads(context<In, E> const& cx, span_on<E, std::byte const> in, std::size_t stride, unsigned ranks,
                            accum<In> factor, values_on<E, In> x, states const& replicated) const {
-    auto const add_up = [&](auto const& s, auto const& own, auto record, auto values) {
-      s.decode_sum(own, in.data(), record, stride, ranks, factor, values);
+    require_stages(replicated);
+    auto const add_up = [&](auto const& end, auto const& own, auto y, auto values) {
+      end.first().decode_sum(own, gathered_on<E, In>{y, stride, ranks}, factor, values);
     };
-    decode_stages(0, cx, in, std::min(in.size(), values_section(cx.dims)), x, replicated, add_up);
+    detail::decode_stages(tail(), cx, sections(cx.dims, in), x, replicated, add_up);
   }
   /// The maximum number of entries that the first stage emits. The later stages encode the values of these entries.
   std::uint64_t most_entries(shape const& dims) const { return stages_[0].most_entries(dims); }
   void decode_payload_entries(context<In, E> const& cx, span_on<E, std::byte const> payload,
                               ext::selected_entries<In> const& to, states const& replicated) const {
-    auto const section = std::min(payload.size(), values_section(cx.dims)), own = stages_[0].side_bytes(cx.dims);
-    auto const side = payload.subspan(section, own);
-    if (stages_.size() == 1) return stages_[0].decode_entries(cx, payload.data(), side, to);
-    auto const rest = cx.template next<In>(stages_[0].output_shape(cx.dims));
-    auto const mid = cx.ws.template take<In>(rest.dims.n);
-    auto const next = detail::align_up(section + own, detail::section_alignment);
-    decode_stages(1, rest, payload, next, mid, replicated);
-    stages_[0].decode_entries(cx, reinterpret_cast<std::byte const*>(mid.data), side, to);
+    require_stages(replicated);
+    auto const y = sections(cx.dims, payload);
+    if (stages_.size() == 1) return stages_[0].decode_entries(cx, y, to);
+    detail::decode_entries_of(tail(), cx, y, to, replicated);
   }
 
  private:
-  /// Zeroes the unused bytes after the values. Returns the size of the section of values.
-  std::size_t clear_values(context<In, E> const& cx, span_on<E, std::byte> payload) const {
-    auto const section = std::min(payload.size(), values_section(cx.dims));
-    detail::clear_padding<E>(cx.exec, payload.first(section), stages_.back().values_bytes(output_shape(cx.dims).n));
-    return section;
+  /// The stages from an index to the last stage.
+  struct tail_from {
+    static constexpr bool may_end = true, may_continue = true;
+
+    std::vector<any_stage<In, E>> const& row;
+    std::size_t index;
+
+    bool is_last() const { return index + 1 == row.size(); }
+    auto const& first() const { return row[index]; }
+    tail_from rest() const { return {row, index + 1}; }
+    auto& state_in(auto& states) const { return states.each[index]; }
+  };
+  tail_from tail() const { return {stages_, 0}; }
+
+  /// A view of a payload as values and side information.
+  template <class Byte>
+  auto sections(shape const& dims, span_on<E, Byte> payload) const {
+    using element = std::conditional_t<std::is_const_v<Byte>, In const, In>;
+    auto const section = std::min(payload.size(), values_section(dims));
+    return encoded_on<E, element>{{reinterpret_cast<element*>(payload.data()), output_shape(dims).n, nullptr},
+                                  payload.subspan(section)};
+  }
+  /// Zeroes the unused bytes after the values of a payload. Returns the payload's sections.
+  encoded_on<E, In> cleared_sections(context<In, E> const& cx, span_on<E, std::byte> payload) const {
+    auto const y = sections(cx.dims, payload);
+    auto const section = payload.first(payload.size() - y.side.size());
+    detail::clear_padding<E>(cx.exec, section, stages_.back().values_bytes(y.values.capacity));
+    return y;
+  }
+  std::size_t scratch_bytes_of_last(E const& exec, shape dims) const {
+    for (std::size_t i = 0; i + 1 < stages_.size(); ++i) dims = stages_[i].output_shape(dims);
+    return stages_.back().template scratch_bytes<In>(exec, dims);
   }
   /// Combines the chain's capabilities with those of the next stage, as the class `chain` does.
   static void join(capabilities& all, capabilities const& next, bool is_last) {
@@ -235,7 +251,6 @@ class any_chain : public codec_base {
     all.rates = detail::joined_rate(all.rates, next.rates);
   }
 
-  bool is_last(std::size_t i) const { return i + 1 == stages_.size(); }
   /// Checks the number of states. The type of the states needs no check, because it is equal for all any_chain codecs.
   void require_stages(states const& all) const {
     if (all.each.size() == stages_.size()) return;
@@ -243,69 +258,8 @@ class any_chain : public codec_base {
                                                  " stages, got ", all.each.size(),
                                                  ": pass what make_state returned for this codec"));
   }
-  auto& state_of(auto& all, std::size_t i) const {
-    require_stages(all);
-    return all.each[i];
-  }
   std::size_t values_section(shape const& dims) const {
     return detail::align_up(stages_.back().values_bytes(output_shape(dims).n), detail::section_alignment);
-  }
-
-  /// Encodes with stage i, which writes its side information at byte `side` of the payload. The last stage writes its
-  /// values at the beginning of the payload.
-  void encode_stages(std::size_t i, context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> payload,
-                     std::size_t side, states const& replicated, states& local) const {
-    auto const& s = stages_[i];
-    auto const scope = cx.ws.mark();
-    auto const own = s.side_bytes(cx.dims);
-    auto const record = own == 0 ? span_on<E, std::byte>() : payload.subspan(side, own);
-    auto const rest = cx.template next<In>(s.output_shape(cx.dims));
-    auto const mid = is_last(i) ? values_on<E, In>() : cx.ws.template take<In>(rest.dims.n);
-    auto* const values = is_last(i) ? payload.data() : reinterpret_cast<std::byte*>(mid.data);
-    s.encode(cx, x, values, record, state_of(replicated, i), state_of(local, i));
-    if (is_last(i)) return;
-    auto const next = detail::align_up(side + own, detail::section_alignment);
-    if (next <= payload.size()) detail::clear_padding<E>(cx.exec, payload.subspan(side, next - side), own);
-    encode_stages(i + 1, rest, mid, payload, next, replicated, local);
-  }
-  void decode_stages(std::size_t i, context<In, E> const& cx, span_on<E, std::byte const> payload, std::size_t side,
-                     values_on<E, In> x, states const& replicated) const {
-    auto const decode_last = [&](auto const& s, auto const& own, auto record, auto values) {
-      s.decode(own, payload.data(), record, values, state_of(replicated, stages_.size() - 1));
-    };
-    decode_stages(i, cx, payload, side, x, replicated, decode_last);
-  }
-  /// Calls last(stage, context, side information, values) for the last stage, then decodes with the earlier stages.
-  template <class Last>
-  void decode_stages(std::size_t i, context<In, E> const& cx, span_on<E, std::byte const> payload, std::size_t side,
-                     values_on<E, In> x, states const& replicated, Last const& last) const {
-    auto const& s = stages_[i];
-    auto const scope = cx.ws.mark();
-    auto const own = s.side_bytes(cx.dims);
-    auto const record = own == 0 ? span_on<E, std::byte const>() : payload.subspan(side, own);
-    if (is_last(i)) return last(s, cx, record, x);
-    auto const rest = cx.template next<In>(s.output_shape(cx.dims));
-    auto const mid = cx.ws.template take<In>(rest.dims.n);
-    decode_stages(i + 1, rest, payload, detail::align_up(side + own, detail::section_alignment), mid, replicated, last);
-    s.decode(cx, reinterpret_cast<std::byte const*>(mid.data), record, x, state_of(replicated, i));
-  }
-
-  /// The first stage selects entries from the source, and the later stages encode the entries. Then the decoded entries
-  /// are written back to the source, and the source updates its residual.
-  void encode_picked(context<In, E> const& cx, ext::residual_source<In> const& from, span_on<E, std::byte> payload,
-                     std::size_t section, states const& replicated, states& local) const {
-    auto const own = stages_[0].side_bytes(cx.dims), next = detail::align_up(section + own, detail::section_alignment);
-    auto const rest = cx.template next<In>(stages_[0].output_shape(cx.dims));
-    auto const n = rest.dims.n;
-    auto* const indices = cx.ws.template take<std::uint32_t>(n).data;
-    auto const values = cx.ws.template take<In>(n), old = cx.ws.template take<In>(n);
-    auto const picked = ext::selected_entries<In>{indices, values.data, old.data};
-    stages_[0].select_from(cx, from, picked, payload.subspan(section, own));
-    if (next <= payload.size()) detail::clear_padding<E>(cx.exec, payload.subspan(section, next - section), own);
-    encode_stages(1, rest, values, payload, next, replicated, local);
-    auto const sent = cx.ws.template take<In>(n);
-    decode_stages(1, rest, payload, next, sent, replicated);
-    stages_[0].write_back(cx, from, picked, sent.data);
   }
 
   std::vector<any_stage<In, E>> stages_;

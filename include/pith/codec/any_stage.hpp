@@ -72,13 +72,15 @@ class any_state {
   std::unique_ptr<base> self_;
 };
 
-/// A type-erased stage for values of `In` on `E`. Every any_stage emits bytes, which represent elements of an
-/// element_kind.
+/// A type-erased stage for values of `In` on `E`. The stage emits values of output_kind(). Views of these values have
+/// the type of values of `In`, but the pointer in a view is the address of the emitted bytes.
 template <real In, executor E>
 class any_stage {
  public:
   using source = ext::residual_source<In>;
   using selected = ext::selected_entries<In>;
+  template <std::same_as<In> T>
+  using output = In;
 
   template <class S>
     requires(!std::same_as<S, any_stage> && stage<S, In, E>)
@@ -88,11 +90,17 @@ class any_stage {
   shape output_shape(shape const& dims) const { return self_->output_shape(dims); }
   element_kind output_kind() const { return self_->output_kind(); }
   std::size_t values_bytes(std::uint64_t n) const { return self_->values_bytes(n); }
-  std::size_t side_bytes(shape const& dims) const { return self_->side_bytes(dims); }
+  template <std::same_as<In> T>
+  std::size_t side_bytes(shape const& dims) const {
+    return self_->side_bytes(dims);
+  }
   detail::stage_use used(shape const& dims, std::size_t side, detail::piece_visitor& visitor) const {
     return self_->used(dims, side, visitor);
   }
-  std::size_t scratch_bytes(E const& exec, shape const& dims) const { return self_->scratch_bytes(exec, dims); }
+  template <std::same_as<In> T>
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return self_->scratch_bytes(exec, dims);
+  }
   capabilities capabilities_for(shape const& dims) const { return self_->capabilities_for(dims); }
   bool is_lossless(shape const& dims) const { return self_->is_lossless(dims); }
   bool has_rate() const { return self_->has_rate(); }
@@ -102,13 +110,13 @@ class any_stage {
   }
   any_state make_local(E const& exec, shape const& dims) const { return self_->make_local(exec, dims); }
 
-  void encode(context<In, E> const& cx, values_on<E, In const> x, std::byte* values, span_on<E, std::byte> side,
-              any_state const& replicated, any_state& local) const {
-    self_->encode(cx, x, values, side, replicated, local);
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, In> y, any_state const& replicated,
+              any_state& local) const {
+    self_->encode(cx, x, y, replicated, local);
   }
-  void decode(context<In, E> const& cx, std::byte const* values, span_on<E, std::byte const> side, values_on<E, In> x,
+  void decode(context<In, E> const& cx, encoded_on<E, In const> y, values_on<E, In> x,
               any_state const& replicated) const {
-    self_->decode(cx, values, side, x, replicated);
+    self_->decode(cx, y, x, replicated);
   }
 
   /// True if the stage is an engine that reads from a source.
@@ -119,28 +127,28 @@ class any_stage {
   bool sums_parts() const { return self_->sums_parts(); }
   /// True if the stage sums the ranks' values, and earlier stages of a chain can decode the sum.
   bool adds_parts() const { return self_->adds_parts(); }
+  template <std::same_as<In> T, std::same_as<E> On, std::same_as<source> From>
   std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
     return self_->scratch_bytes_from(exec, dims);
   }
-  void encode_from(context<In, E> const& cx, source const& from, std::byte* values, span_on<E, std::byte> side) const {
-    self_->encode_from(cx, from, values, side);
+  void encode_from(context<In, E> const& cx, source const& from, encoded_on<E, In> y) const {
+    self_->encode_from(cx, from, y);
   }
+  selected make_selected(context<In, E> const& cx) const { return self_->make_selected(cx); }
   void select_from(context<In, E> const& cx, source const& from, selected const& to, span_on<E, std::byte> side) const {
     self_->select_from(cx, from, to, side);
   }
   void write_back(context<In, E> const& cx, source const& from, selected const& of, In const* sent) const {
     self_->write_back(cx, from, of, sent);
   }
-  void decode_sum(context<In, E> const& cx, std::byte const* values, span_on<E, std::byte const> side,
-                  std::size_t stride, unsigned ranks, accum<In> factor, values_on<E, In> x) const {
-    self_->decode_sum(cx, values, side, stride, ranks, factor, x);
+  void decode_sum(context<In, E> const& cx, gathered_on<E, In> in, accum<In> factor, values_on<E, In> x) const {
+    self_->decode_sum(cx, in, factor, x);
   }
 
   /// The maximum number of entries; 0 if the stage does not emit entries.
   std::uint64_t most_entries(shape const& dims) const { return self_->most_entries(dims); }
-  void decode_entries(context<In, E> const& cx, std::byte const* values, span_on<E, std::byte const> side,
-                      selected const& to) const {
-    self_->decode_entries(cx, values, side, to);
+  void decode_entries(context<In, E> const& cx, encoded_on<E, In const> y, selected const& to) const {
+    self_->decode_entries(cx, y, to);
   }
 
  private:
@@ -159,23 +167,21 @@ class any_stage {
     virtual any_stage at(double) const = 0;
     virtual any_state make_replicated(E const&, encoding_id const&, shape const&) const = 0;
     virtual any_state make_local(E const&, shape const&) const = 0;
-    virtual void encode(context<In, E> const&, values_on<E, In const>, std::byte*, span_on<E, std::byte>,
-                        any_state const&, any_state&) const = 0;
-    virtual void decode(context<In, E> const&, std::byte const*, span_on<E, std::byte const>, values_on<E, In>,
-                        any_state const&) const = 0;
+    virtual void encode(context<In, E> const&, values_on<E, In const>, encoded_on<E, In>, any_state const&,
+                        any_state&) const = 0;
+    virtual void decode(context<In, E> const&, encoded_on<E, In const>, values_on<E, In>, any_state const&) const = 0;
     virtual bool encodes_from(shape const&) const = 0;
     virtual bool selects_from() const = 0;
     virtual bool sums_parts() const = 0;
     virtual bool adds_parts() const = 0;
     virtual std::size_t scratch_bytes_from(E const&, shape const&) const = 0;
-    virtual void encode_from(context<In, E> const&, source const&, std::byte*, span_on<E, std::byte>) const = 0;
+    virtual void encode_from(context<In, E> const&, source const&, encoded_on<E, In>) const = 0;
+    virtual selected make_selected(context<In, E> const&) const = 0;
     virtual void select_from(context<In, E> const&, source const&, selected const&, span_on<E, std::byte>) const = 0;
     virtual void write_back(context<In, E> const&, source const&, selected const&, In const*) const = 0;
-    virtual void decode_sum(context<In, E> const&, std::byte const*, span_on<E, std::byte const>, std::size_t, unsigned,
-                            accum<In>, values_on<E, In>) const = 0;
+    virtual void decode_sum(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) const = 0;
     virtual std::uint64_t most_entries(shape const&) const = 0;
-    virtual void decode_entries(context<In, E> const&, std::byte const*, span_on<E, std::byte const>,
-                                selected const&) const = 0;
+    virtual void decode_entries(context<In, E> const&, encoded_on<E, In const>, selected const&) const = 0;
   };
 
   template <class S>
@@ -214,18 +220,17 @@ class any_stage {
       return any_state(pith::make_local<In>(exec, stage, dims));
     }
 
-    void encode(context<In, E> const& cx, values_on<E, In const> x, std::byte* values, span_on<E, std::byte> side,
-                any_state const& a, any_state& l) const override {
-      auto y = view<out>(values, cx.dims, side);
-      detail::encode<In>(stage, cx, x, y, a.as<replicated>(), l.as<local>());
+    void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, In> y, any_state const& a,
+                any_state& l) const override {
+      detail::encode<In>(stage, cx, x, view<out>(cx, y), a.as<replicated>(), l.as<local>());
     }
-    void decode(context<In, E> const& cx, std::byte const* values, span_on<E, std::byte const> side, values_on<E, In> x,
+    void decode(context<In, E> const& cx, encoded_on<E, In const> y, values_on<E, In> x,
                 any_state const& a) const override {
-      detail::decode<In>(stage, cx, view<out const>(values, cx.dims, side), x, a.as<replicated>());
+      detail::decode<In>(stage, cx, view<out const>(cx, y), x, a.as<replicated>());
     }
 
-    // Callers call encode_from only if `fuses`, select_from and write_back only if `selects`, and decode_sum only if
-    // `sums`.
+    // Callers call encode_from only if `fuses`, the functions of selected entries only if `selects`, and decode_sum
+    // only if `sums`.
     static constexpr bool fuses = detail::encodes_from<S, In, E, source>;
     static constexpr bool selects = detail::selects_from<S, In, E, source>;
     static constexpr bool sums = detail::sums_parts<S, In, E>;
@@ -237,9 +242,13 @@ class any_stage {
     std::size_t scratch_bytes_from(E const& exec, shape const& dims) const override {
       return detail::scratch_bytes_from<In, source>(stage, exec, dims);
     }
-    void encode_from(context<In, E> const& cx, [[maybe_unused]] source const& from, [[maybe_unused]] std::byte* values,
-                     [[maybe_unused]] span_on<E, std::byte> side) const override {
-      if constexpr (fuses) stage.template encode_from<In>(cx, from, view<out>(values, cx.dims, side));
+    void encode_from(context<In, E> const& cx, [[maybe_unused]] source const& from,
+                     [[maybe_unused]] encoded_on<E, In> y) const override {
+      if constexpr (fuses) stage.template encode_from<In>(cx, from, view<out>(cx, y));
+    }
+    selected make_selected([[maybe_unused]] context<In, E> const& cx) const override {
+      if constexpr (selects) return stage.make_selected(cx);
+      return {};
     }
     void select_from(context<In, E> const& cx, [[maybe_unused]] source const& from, [[maybe_unused]] selected const& to,
                      [[maybe_unused]] span_on<E, std::byte> side) const override {
@@ -249,27 +258,26 @@ class any_stage {
                     [[maybe_unused]] In const* sent) const override {
       if constexpr (selects) stage.write_back(cx, from, of, sent);
     }
-    void decode_sum(context<In, E> const& cx, [[maybe_unused]] std::byte const* values,
-                    [[maybe_unused]] span_on<E, std::byte const> side, [[maybe_unused]] std::size_t stride,
-                    [[maybe_unused]] unsigned ranks, [[maybe_unused]] accum<In> factor,
+    void decode_sum(context<In, E> const& cx, [[maybe_unused]] gathered_on<E, In> in, [[maybe_unused]] accum<In> factor,
                     [[maybe_unused]] values_on<E, In> x) const override {
       if constexpr (sums) {
-        stage.decode_sum(cx, gathered_on<E, out>{view<out const>(values, cx.dims, side), stride, ranks}, factor, x);
+        stage.decode_sum(cx, gathered_on<E, out>{view<out const>(cx, in), in.stride, in.ranks}, factor, x);
       }
     }
     std::uint64_t most_entries(shape const& dims) const override { return detail::most_entries<In, E>(stage, dims); }
-    void decode_entries(context<In, E> const& cx, [[maybe_unused]] std::byte const* values,
-                        [[maybe_unused]] span_on<E, std::byte const> side,
+    void decode_entries(context<In, E> const& cx, [[maybe_unused]] encoded_on<E, In const> y,
                         [[maybe_unused]] selected const& to) const override {
       if constexpr (detail::emits_entries<S, In, E>) {
         auto const scope = cx.ws.mark();
-        stage.decode_entries(cx, view<out const>(values, cx.dims, side), to);
+        stage.decode_entries(cx, view<out const>(cx, y), to);
       }
     }
 
-    template <class Out, class Byte>
-    encoded_on<E, Out> view(Byte* values, shape const& dims, span_on<E, Byte> side) const {
-      return {{reinterpret_cast<typename storage<Out>::word*>(values), output_shape(dims).n, nullptr}, side};
+    /// The view of y as values of the stage's own output type.
+    template <class Out, class Erased>
+    encoded_on<E, Out> view(context<In, E> const& cx, Erased const& y) const {
+      auto* const values = reinterpret_cast<typename storage<Out>::word*>(y.values.data);
+      return {{values, output_shape(cx.dims).n, nullptr}, y.side};
     }
 
     S stage;

@@ -5,11 +5,11 @@
 #include <pith/codec/codec.hpp>
 #include <pith/codec/detail/chain_fusion.hpp>
 #include <pith/codec/detail/chain_promises.hpp>
-#include <pith/codec/detail/chain_rounds.hpp>
 #include <pith/codec/detail/chain_types.hpp>
 #include <pith/codec/detail/chain_walk.hpp>
 #include <pith/codec/detail/entries.hpp>
 #include <pith/codec/explain.hpp>
+#include <pith/codec/rounds.hpp>
 #include <pith/codec/stage.hpp>
 #include <pith/ext/source.hpp>
 
@@ -75,16 +75,16 @@ class chain : public codec_base {
 
   template <class In>
   constexpr std::size_t side_bytes(shape const& dims) const {
-    return detail::side_from<0, In>(stages_, dims);
+    return detail::side_bytes_of<In>(tail(), dims);
   }
   template <class In, executor E>
   constexpr std::size_t scratch_bytes(E const& exec, shape const& dims) const {
-    return detail::scratch_from<0, In>(stages_, exec, dims);
+    return detail::scratch_bytes_of<In>(tail(), exec, dims, scratch_bytes_of_last<In>(exec, dims));
   }
   /// The chain's count is the count of its last variable-rate stage.
   template <class In>
     requires(traits_of<S>.is_variable() || ...)
-  constexpr std::size_t count_offset(shape const& dims) const { return detail::count_from<0, In>(stages_, dims); }
+  constexpr std::size_t count_offset(shape const& dims) const { return detail::count_offset_of<0, In>(tail(), dims); }
 
   /// Sets the rate of the chain's only rate-adjustable stage. Stages without a rate are unchanged.
   chain at(double rate) const requires((detail::rate_adjustable<S> + ...) == 1) {
@@ -140,7 +140,7 @@ class chain : public codec_base {
     if constexpr (detail::fuses_tiles<In, E, S...>) {
       if (can_encode_from<E>(cx.dims)) return encode_from(cx, ext::plain_source<In>{x.data}, y);
     }
-    detail::encode_stages<0>(stages_, cx, x, y, replicated, local);
+    detail::encode_stages(tail(), cx, x, y, replicated, local);
   }
   template <class In, executor E>
     requires detail::fits<In, E, S...>
@@ -150,7 +150,7 @@ class chain : public codec_base {
       auto const to = get<0>().template restored<In>(cx.id, cx.dims, ext::tensor_sink<In>{x.data, 1});
       if (can_encode_from<E>(cx.dims)) return get<1>().decode_to(at<1>(cx), y, to);
     }
-    detail::decode_stages<0>(stages_, cx, y, x, replicated);
+    detail::decode_stages(tail(), cx, y, x, replicated);
   }
 
   /// The last stage sums the ranks' values, and the other stages decode the sum.
@@ -162,8 +162,10 @@ class chain : public codec_base {
       auto const to = get<0>().template restored<In>(cx.id, cx.dims, ext::tensor_sink<In>{x.data, 1}, factor);
       if (can_encode_from<E>(cx.dims)) return get<1>().decode_sum_to(at<1>(cx), in, to);
     }
-    auto const add_up = [&](auto const& own, auto values) { get<last>().decode_sum(own, in, factor, values); };
-    detail::decode_heads<0>(stages_, cx, x, no_state(), add_up);
+    auto const add_up = [&](auto const& end, auto const& own, auto, auto values) {
+      end.first().decode_sum(own, in, factor, values);
+    };
+    detail::decode_stages(tail(), cx, encoded_on<E, output<In> const>(in), x, no_state(), add_up);
   }
 
   /// The maximum number of entries that the first stage emits. The later stages encode the values of these entries.
@@ -174,13 +176,7 @@ class chain : public codec_base {
     requires(detail::emits_entries<detail::stage_at<0, S...>, In, E> && !detail::states_of<In, E, S...>::any_replicated)
   void decode_entries(context<In, E> const& cx, encoded_on<E, output<In> const> y,
                       ext::selected_entries<In> const& to) const {
-    using values = input<In, 1>;
-    auto const rest = at<1>(cx);
-    auto const own = get<0>().template side_bytes<In>(cx.dims);
-    auto const tail = y.side.subspan(detail::own_side<0, In>(stages_, cx.dims));
-    auto const mid = cx.ws.template take<values>(rest.dims.n);
-    detail::decode_stages<1>(stages_, rest, encoded_on<E, output<In> const>{y.values, tail}, mid, no_state());
-    get<0>().decode_entries(cx, encoded_on<E, values const>{mid, y.side.first(own)}, to);
+    detail::decode_entries_of(tail(), cx, y, to, no_state());
   }
 
   /// The number of rounds. If the chain uses the rounds of its last stage, the other stages are summable, and encode
@@ -199,35 +195,38 @@ class chain : public codec_base {
   template <class In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims,
                                      unsigned ranks) const requires detail::ends_in_rounds<S...> {
-    return detail::exchange_scratch_from<0, In>(stages_, exec, dims, ranks);
+    auto const of_last = detail::exchange_scratch_bytes<input<In, last>>(get<last>(), exec, before<last>(dims), ranks);
+    return detail::scratch_bytes_of<In>(tail(), exec, dims, of_last);
   }
   template <real In, executor E>
     requires detail::ends_in_rounds<S...> && detail::fits<In, E, S...>
   void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
                auto const& replicated, auto& local) const {
-    auto const produce_last = [&](auto const& own, auto values) {
-      get<last>().produce(own, round, values, out, detail::part<last>(replicated), detail::part<last>(local));
+    auto const produce_last = [&](auto const& end, auto const& own, auto values, auto) {
+      end.first().produce(own, round, values, out, end.state_in(replicated), end.state_in(local));
     };
-    detail::encode_heads<0>(stages_, cx, x, replicated, local, produce_last);
+    detail::encode_stages(tail(), cx, x, encoded_on<E, output<In>>(), replicated, local, produce_last);
   }
   template <real In, executor E>
     requires detail::ends_in_rounds<S...> && detail::fits<In, E, S...>
   void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, auto& replicated,
               auto& local) const {
-    auto const absorb_last = [&](auto const& own, auto values) {
-      get<last>().absorb(own, round, in, values, detail::part<last>(replicated), detail::part<last>(local));
+    auto const absorb_last = [&](auto const& end, auto const& own, auto, auto values) {
+      end.first().absorb(own, round, in, values, end.state_in(replicated), end.state_in(local));
     };
-    if (round + 1 < rounds(cx.dims, cx.ranks)) return absorb_last(at<last>(cx), values_on<E, input<In, last>>());
-    detail::decode_heads<0>(stages_, cx, x, replicated, absorb_last);
+    auto const none = encoded_on<E, output<In> const>();
+    if (round + 1 < rounds(cx.dims, cx.ranks))
+      return absorb_last(tail<last>(), at<last>(cx), none, values_on<E, input<In, last>>());
+    detail::decode_stages(tail(), cx, none, x, replicated, absorb_last);
   }
   template <real In, executor E>
     requires detail::ends_in_rounds<S...> && detail::fits<In, E, S...>
   void contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
                     auto const& replicated) const {
-    auto const sent_by_last = [&](auto const& own, auto values) {
-      get<last>().contribution(own, produced, values, detail::part<last>(replicated));
+    auto const sent_by_last = [&](auto const& end, auto const& own, auto, auto values) {
+      end.first().contribution(own, produced, values, end.state_in(replicated));
     };
-    detail::decode_heads<0>(stages_, cx, sent, replicated, sent_by_last);
+    detail::decode_stages(tail(), cx, encoded_on<E, output<In> const>(), sent, replicated, sent_by_last);
   }
 
   /// Fuses a transform and a quantizer into one pass.
@@ -250,25 +249,15 @@ class chain : public codec_base {
   template <class In, executor E, class Source>
     requires detail::fuses_picks<In, E, Source, S...>
   void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, output<In>> y) const {
-    auto const own = get<0>().template side_bytes<In>(cx.dims);
-    auto const rest = at<1>(cx);
-    auto const picked = get<0>().make_selected(cx);
-    auto const tail = encoded_on<E, output<In>>{y.values, y.side.subspan(detail::own_side<0, In>(stages_, cx.dims))};
     auto none = no_state();
-    get<0>().select_from(cx, from, picked, y.side.first(own));
-    detail::clear_padding<E>(cx.exec, y.side.first(detail::own_side<0, In>(stages_, cx.dims)), own);
-    detail::encode_stages<1>(stages_, rest, values_on<E, In const>{picked.values, rest.dims.n}, tail, none, none);
-    auto const sent = cx.ws.template take<In>(rest.dims.n);
-    detail::decode_stages<1>(stages_, rest, encoded_on<E, output<In> const>(tail), sent, none);
-    get<0>().write_back(cx, from, picked, sent.data);
+    detail::encode_selected(tail(), cx, from, y, none, none);
   }
   template <class In, executor E, class Source>
     requires(detail::fuses_picks<In, E, Source, S...>)
   std::size_t scratch_bytes_from(E const& exec, shape const& dims)
   const {
-    auto const rest = before<1>(dims);
-    return get<0>().template scratch_bytes_from<In, E, Source>(exec, dims) + scratch_for<In>(rest.n) +
-           detail::scratch_from<1, In>(stages_, exec, rest);
+    auto const of_last = scratch_bytes_of_last<In>(exec, dims);
+    return detail::scratch_bytes_of_selected<In, Source>(tail(), exec, dims, of_last);
   }
 
  private:
@@ -280,6 +269,14 @@ class chain : public codec_base {
   template <std::size_t I>
   constexpr auto const& get() const {
     return std::get<I>(stages_);
+  }
+  template <std::size_t I = 0>
+  constexpr detail::chain_tail<I, S...> tail() const {
+    return {stages_};
+  }
+  template <class In, class E>
+  constexpr std::size_t scratch_bytes_of_last(E const& exec, shape const& dims) const {
+    return detail::scratch_bytes<input<In, last>>(get<last>(), exec, before<last>(dims));
   }
   template <std::size_t I>
   static constexpr encoding_id at(encoding_id id) {
