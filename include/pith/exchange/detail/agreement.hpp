@@ -18,7 +18,7 @@
 
 namespace pith::inline v0::detail {
 
-/// A small all-gather of host memory, for calls outside of steps and for debugging.
+/// A small all-gather of host memory. It allocates, and is used only outside of steps and for debugging.
 template <class T, class Comm, executor E>
 void gather_on_host(E const& exec, Comm& comm, span<T const> mine, span<T> all) {
   auto memory = lent(buffer<T, E>(exec, mine.size() + all.size()));
@@ -48,7 +48,7 @@ struct short_text {
   explicit short_text(std::string const& text) {
     std::copy_n(text.data(), std::min(text.size(), Size - 1), letters.data());
   }
-  /// The text, which is printable even if the message was damaged in transit.
+  /// The text, with `?` in place of unprintable characters, which a damaged message may contain.
   std::string words() const {
     auto shown = std::string(letters.begin(), std::find(letters.begin(), letters.end(), '\0'));
     std::ranges::replace_if(
@@ -64,7 +64,7 @@ inline std::uint64_t digest_of(std::vector<std::string> const& texts) {
   return all.value();
 }
 
-/// A description of a rank's exchange. If the exchange could not be built, `failure` is the reason.
+/// A description of a rank's exchange. If the rank could not build its exchange, `failure` is the reason.
 struct agreement {
   using term = short_text<32>;
   using note = short_text<256>;
@@ -114,8 +114,9 @@ std::pair<std::size_t, std::size_t> first_difference(std::vector<T> const& all, 
   return {0, 0};
 }
 
-/// Returns true if all ranks see a difference in the gathered values, and false if no rank sees a difference. If only
-/// some ranks see a difference, a message was damaged. In that case all ranks throw, so that no rank waits for another.
+/// `differs` is true if this rank found a difference in the gathered values. Returns true if all ranks found one, and
+/// false if no rank found one. If only some ranks found one, a message was damaged, and all ranks throw, so that no
+/// rank waits for another.
 template <class Comm, executor E>
 bool all_see_difference(E const& exec, Comm& comm, bool differs) {
   auto const seen = gather_on_host(exec, comm, std::vector(1, std::uint64_t{differs ? 1u : 0u}));
@@ -127,17 +128,17 @@ bool all_see_difference(E const& exec, Comm& comm, bool differs) {
                                      ": messages were damaged in transit"));
 }
 
-/// Throws the error for this contradiction: a digest of all tensors differs between ranks, but the digest of each
-/// single tensor is equal on all ranks.
+/// Throws the error for a contradiction: the digests of all tensors together differ between ranks, but the digest of
+/// each single tensor is equal on all ranks.
 [[noreturn]] inline void throw_no_difference() {
   throw communication_error(sentence(
       "gradient_exchange: digests differ, but the tensors of all ranks are equal: messages were damaged in transit"));
 }
 
-/// Throws on all ranks if tensors or codecs differ between ranks. The check gathers the digests of all tensors, and
-/// then the description of the first tensor that differs. All ranks gather `fewest + 1` digests, where `fewest` is the
-/// smallest number of tensors on any rank. `fewest` is at most this rank's own number of tensors, so a damaged number
-/// from another rank cannot enlarge the message.
+/// Throws on all ranks if tensors or codecs differ between ranks. The check gathers one digest per tensor, and then the
+/// description of the first tensor that differs. Each rank sends `fewest + 1` digests, where `fewest` is the smallest
+/// number of tensors on any rank. `fewest` is at most this rank's number of tensors, so a damaged number from another
+/// rank cannot enlarge the message.
 template <class Comm, executor E>
 void require_equal_tensors(E const& exec, Comm& comm, std::vector<agreement> const& each,
                            std::vector<std::string> const& mine) {
@@ -168,8 +169,22 @@ inline std::string words_of(std::exception_ptr const& failure) {
   }
 }
 
-/// Calls f on each rank. If f throws on a rank, that rank throws the same exception, and the other ranks throw
-/// agreement_error.
+/// Gathers a message of each rank. A rank with a failure sends its message too, and then rethrows the failure, even if
+/// the all-gather fails.
+template <class T, class Comm, executor E>
+std::vector<T> gather_or_rethrow(E const& exec, Comm& comm, T const& mine, std::exception_ptr const& failure) {
+  auto all = std::vector<T>();
+  try {
+    all = gather_on_host(exec, comm, std::vector(1, mine));
+  } catch (...) {
+    if (!failure) throw;
+  }
+  if (failure) std::rethrow_exception(failure);
+  return all;
+}
+
+/// All ranks call this function, which calls f. If f throws on a rank, that rank rethrows the exception, and the other
+/// ranks throw agreement_error.
 template <class Comm, executor E, class F>
 void require_success(E const& exec, Comm& comm, char const* call, F const& f) {
   auto failure = std::exception_ptr();
@@ -178,13 +193,7 @@ void require_success(E const& exec, Comm& comm, char const* call, F const& f) {
   } catch (...) {
     failure = std::current_exception();
   }
-  auto all = std::vector<std::uint64_t>();
-  try {
-    all = gather_on_host(exec, comm, std::vector(1, std::uint64_t{failure ? 1u : 0u}));
-  } catch (...) {
-    if (!failure) throw;
-  }
-  if (failure) std::rethrow_exception(failure);
+  auto const all = gather_or_rethrow(exec, comm, std::uint64_t{failure ? 1u : 0u}, failure);
   auto const failed = std::ranges::find(all, 1u);
   if (failed != all.end())
     throw agreement_error(sentence(call, ": rank ", failed - all.begin(),
@@ -199,13 +208,7 @@ void require_agreement(E const& exec, Comm& comm, agreement mine, std::vector<st
                        std::exception_ptr const& failure) {
   mine.has_failed = failure ? 1 : 0;
   if (failure) mine.failure = agreement::note(words_of(failure));
-  auto each = std::vector<agreement>();
-  try {
-    each = gather_on_host(exec, comm, std::vector(1, mine));
-  } catch (...) {
-    if (!failure) throw;
-  }
-  if (failure) std::rethrow_exception(failure);
+  auto const each = gather_or_rethrow(exec, comm, mine, failure);
   require_built(each);
   require_equal_terms(each);
   require_equal_tensors(exec, comm, each, tensors);
