@@ -1,4 +1,4 @@
-// pith/codecs.hpp — all codecs, and the types that combine or wrap codecs.
+// pith/codecs.hpp — all codecs except those of exchange.hpp, and types that combine or wrap codecs.
 #pragma once
 
 #include <pith/codec/any_codec.hpp>

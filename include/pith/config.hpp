@@ -7,8 +7,8 @@
 #error "pith needs C++20: compile with -std=c++20 (for nvcc too)"
 #endif
 
-// Flags that -ffast-math implies are rejected too. Of the implied flags, clang++ 14 defines a macro only for
-// -ffinite-math-only.
+// The flags that -ffast-math implies are rejected too, if the compiler defines a macro for the flag. clang++ 14 defines
+// a macro only for -ffinite-math-only.
 #if (defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) ||              \
      defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)) && \
     !defined(PITH_ALLOW_FAST_MATH)
@@ -28,7 +28,7 @@
 #define PITH_PREFETCH(address) __builtin_prefetch(address)
 #endif
 
-/// Marks rarely executed host code. Compilers do not inline such code into hot loops.
+/// Marks a function that host code rarely calls, so that compilers do not inline it into hot loops.
 #if defined(__CUDACC__)
 #define PITH_SELDOM
 #else

@@ -1,4 +1,4 @@
-// pith/control.hpp — controllers of compression rates, and the exchanges whose rates they set.
+// pith/control.hpp — controllers, which choose compression rates, and the exchanges that use these rates.
 #pragma once
 
 #include <pith/control/accordion.hpp>

@@ -1,4 +1,4 @@
-// pith/executors.hpp — the host executors, but not those for CUDA and Thrust, whose headers need a library.
+// pith/executors.hpp — the host executors seq and par. The executors for CUDA and Thrust have their own headers.
 #pragma once
 
 #include <pith/exec/par.hpp>

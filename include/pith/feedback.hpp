@@ -1,4 +1,4 @@
-// pith/feedback.hpp — error feedback and every feedback policy.
+// pith/feedback.hpp — error feedback and all feedback policies.
 #pragma once
 
 #include <pith/feedback/ef21.hpp>

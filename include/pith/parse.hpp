@@ -11,28 +11,28 @@
 
 namespace pith::inline v0 {
 
-/// All methods of the registry.
+/// All methods of the registry (registry/stages.hpp, exchanges.hpp and policies.hpp).
 struct all_methods {
   static constexpr auto const& stages = stage_methods;
   static constexpr auto const& exchanges = exchange_methods;
   static constexpr auto const& policies = policy_methods;
 };
 
-/// Constructs the codec that a text describes, for values of `In` on `E`. Stages are joined by |; ef(...) and
-/// bypass(...) wrap them.
+/// Constructs the codec that `text` describes, for elements of type `In` and the executor type `E`. Stages are joined
+/// by |, and wrapped by ef(...) and bypass(...).
 ///
 ///     parse<float>("bypass(ef(top_k(0.01)|qsgd<8>), 1024)")
 ///
 ///   errors      std::invalid_argument; the message contains the expected syntax and the text found instead
-///   properties  payloads equal those of the typed codec with the same name; parse accepts the result of
-///               any_codec::name(). In a chain built at run time, all stages but the last emit values of `In`, so no
-///               stage can follow a cast. If all stages of a chain are summable, an all-reduce sums the payloads.
-///               Otherwise an all-gather sends the payloads
+///   properties  payloads equal those of the codec that is constructed in C++ and has the same name. parse accepts the
+///               result of any_codec::name(). In a parsed chain, all stages but the last emit values of type `In`, so
+///               no stage can follow a cast. If all stages of a chain are summable, an all-reduce sums the payloads.
+///               Otherwise, an all-gather sends the payloads
 template <real In, executor E = seq_executor>
 any_codec<In, E> parse(std::string_view text) {
   return parse<In, E>(text, all_methods());
 }
-/// As above, for the type of an executor.
+/// Like parse<In, E>(text), where E is the type of the executor.
 ///
 ///     parse<float>(pith::par(pool), "ef(top_k(0.01))")
 template <real In, executor E>

@@ -1,4 +1,4 @@
-// pith/pith.hpp — the core, the seq executor, common codecs and error feedback; other headers are included by name.
+// pith/pith.hpp — the core, the executor seq, common codecs and error feedback. Include other headers by name.
 #pragma once
 
 #include <pith/codec/any_codec.hpp>

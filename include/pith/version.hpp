@@ -1,4 +1,4 @@
-// pith/version.hpp — the library's version; CMake reads it too.
+// pith/version.hpp — the library's version, which CMake also reads.
 #pragma once
 
 #define PITH_VERSION_MAJOR 0

@@ -30,7 +30,7 @@ inline constexpr std::uint64_t trit_group = 20;
 PITH_HD constexpr std::uint32_t trit_of(std::uint32_t symbol) { return symbol - (symbol >> 1); }
 PITH_HD constexpr std::uint32_t symbol_of(std::uint32_t trit) { return trit + (trit >> 1); }
 
-/// The number of symbols in group g of n symbols. The last group may be shorter than the others.
+/// The number of symbols in group g of n symbols. The last group may be shorter than 20 symbols.
 PITH_HD constexpr std::uint64_t trit_count(std::uint64_t g, std::uint64_t n) {
   return n - g * trit_group < trit_group ? n - g * trit_group : trit_group;
 }
@@ -73,7 +73,7 @@ struct unpack_trits {
 
 }  // namespace detail
 
-/// Encodes like `S`, then packs the ternary symbols. Packing reduces 2 bits per element to 1.6 bits.
+/// Encodes like `S`, then packs the ternary symbols. Packing reduces a symbol from 2 bits to 1.6 bits.
 ///
 ///   emits       n symbols in packed_trits; the same side information as S
 ///   requires    a ternary S: terngrad, qsgd<2>

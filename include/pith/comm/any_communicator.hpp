@@ -21,7 +21,8 @@ namespace detail {
 
 inline namespace PITH_ISA_NAMESPACE {
 
-/// The executor that an any_communicator passes to its communicator, which copies and adds with it.
+/// The executor that an any_communicator passes to its communicator. The communicator copies and adds with this
+/// executor.
 struct communicator_memory : host_memory {
   static constexpr std::uint32_t items_per_block = 512;
   static constexpr char const* name() { return "communicator_memory"; }
@@ -39,8 +40,8 @@ struct communicator_memory : host_memory {
 
 }  // namespace PITH_ISA_NAMESPACE
 
-/// A request of any type. The request lies inside this object, so a call does not allocate. Memory in use by a failed
-/// call is kept until the program ends (lent.hpp), because the type of the request is unknown.
+/// A request of any type. The request is stored inside this object, so a call does not allocate. Memory that a failed
+/// call uses is never freed (lent.hpp), because the type of the request is unknown.
 class erased_request {
  public:
   template <class R, class Exec>
@@ -85,7 +86,7 @@ class erased_request {
   base* self_;
 };
 
-/// Calls f(span<T>) with the type T of an element_kind.
+/// Calls f with a span<T> of the data, where T is the type of `kind`.
 template <class F>
 auto with_elements(element_kind kind, void* data, std::size_t n, F const& f) {
   switch (kind) {
@@ -104,16 +105,18 @@ auto with_elements(element_kind kind, void* data, std::size_t n, F const& f) {
 
 /// A type-erased communicator for host executors, so that code can be compiled once for all communicators.
 ///
-///   requires    the communicator accepts any host executor, and outlives this object unless this object owns it.
-///               Requests end before the communicator is destroyed. A moved-from object must not be used
+///   requires    a communicator that accepts any host executor. If this object does not own the communicator, the
+///               communicator must outlive this object. Requests must end before the communicator is destroyed. A
+///               moved-from object must not be used
 ///   owns        the communicator only if made by owning() or split()
-///   complexity  a few virtual calls per collective. Only the constructor, owning() and split() allocate
-///   errors      those of the communicator. std::logic_error if the communicator lacks the collective
+///   complexity  a few virtual calls per collective. Of this class, only the constructor, owning() and split() allocate
+///   errors      the errors of the communicator. std::logic_error if the communicator lacks the called collective
 class any_communicator {
   using request = detail::erased_request;
 
  public:
-  /// Refers to a communicator. `Exec` must not be passed: its type names the instruction sets of the source file.
+  /// Refers to a communicator. Callers must not pass `Exec`. Its default lies in a namespace that names the instruction
+  /// sets of the source file (exec/isa.hpp).
   template <class Comm, class Exec = detail::communicator_memory>
     requires(!std::same_as<Comm, any_communicator>)
   explicit any_communicator(Comm& comm) : self_(made<Comm&, Exec>([&]() -> Comm& { return comm; })) {}
@@ -182,7 +185,7 @@ class any_communicator {
     virtual std::unique_ptr<base> split(unsigned colour) = 0;
   };
 
-  /// Refers to a communicator, or owns it.
+  /// Contains a reference to a communicator, or a communicator.
   template <class Comm, class Exec>
   struct model final : base {
     using type = std::remove_reference_t<Comm>;

@@ -1,4 +1,4 @@
-// pith/comm/communicator.hpp — concepts of communicators, which exchange bytes and sum values in an executor's order.
+// pith/comm/communicator.hpp — concepts of communicators, which send bytes and sum values in an executor's memory.
 #pragma once
 
 #include <pith/core/element.hpp>
@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 enum class reduction : std::uint8_t { sum, max };
 
 /// Returns the sum or the maximum of two elements. Elements of half and bfloat16 are added as floats, and each sum is
-/// rounded. If one element is NaN, the sum is NaN, but the maximum is b.
+/// rounded. If a or b is NaN, the sum is NaN, and the maximum is b.
 template <class T>
 T reduced(T a, T b, reduction how) {
   if constexpr (real<T>) {
@@ -36,8 +36,8 @@ struct completed {
 namespace detail {
 
 /// The result of an asynchronous call. On the CPU, `wait()` blocks the host; on CUDA, `wait()` makes the stream wait.
-/// `test()` returns whether `wait()` would return at once, and lets the transport make progress. The spans that a call
-/// receives must outlive the request that the call returns.
+/// `test()` returns whether `wait()` would return at once. `test()` also lets the transport make progress. The spans
+/// that are passed to a call must outlive the request that the call returns.
 template <class R, class E>
 concept request_of = requires(R& r, E const& exec) {
   r.wait(exec);
@@ -68,9 +68,9 @@ concept has_all_to_all = detail::has_ranks<Comm> &&
   { comm.all_to_all(exec, mine, all) } -> detail::request_of<E>;
 };
 
-/// Sends `mine` to rank `to` and receives `theirs` from rank `from`. Either both `to` and `from` are this rank, or
-/// neither is this rank. All ranks make the call. A rank without a partner passes its own rank twice, and may pass
-/// empty spans. Rings and pairwise swaps use this collective.
+/// Sends `mine` to rank `to` and receives `theirs` from rank `from`. All ranks make the call. A rank without a partner
+/// passes its own rank as `to` and as `from`, and may pass empty spans. Otherwise, neither `to` nor `from` may be this
+/// rank. Rings and pairwise swaps use this collective.
 template <class Comm, class E>
 concept has_send_recv = detail::has_ranks<Comm> &&
     requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> theirs) {
@@ -84,9 +84,8 @@ concept has_all_reduce = detail::has_ranks<Comm> && requires(Comm& comm, E const
   { comm.all_reduce(exec, x, reduction::sum) } -> detail::request_of<E>;
 };
 
-/// Reduce-scatter: adds the arrays `mine` of all ranks element by element, or takes the elementwise maximum. The result
-/// is divided into `size()` equal pieces, and `part` on rank r receives piece r. The spans `mine` and `part` must not
-/// overlap.
+/// Reduce-scatter: computes the elementwise sum or maximum of the arrays `mine` of all ranks. The result is divided
+/// into `size()` equal pieces, and `part` on rank r receives piece r. The spans `mine` and `part` must not overlap.
 template <class Comm, class E, class T = float>
 concept has_reduce_scatter = detail::has_ranks<Comm> &&
     requires(Comm& comm, E const& exec, span_on<E, T const> mine, span_on<E, T> part) {
@@ -119,12 +118,12 @@ concept has_all_collectives = has_all_gather<Comm, E> && has_all_to_all<Comm, E>
 
 namespace detail {
 
-/// Whether a communicator has the calls that not every exchange needs.
+/// Whether a communicator has the calls that only some exchanges need.
 struct optional_calls {
   bool all_to_all, send_recv, split;
 };
 
-/// A type-erased communicator reports its calls at run time.
+/// The optional calls of a communicator. A type-erased communicator returns them at run time.
 template <class E, class Comm>
 optional_calls optional_calls_of(Comm const& comm) {
   if constexpr (requires { comm.optional_calls(); }) {
@@ -134,7 +133,8 @@ optional_calls optional_calls_of(Comm const& comm) {
   }
 }
 
-/// A communicator with require_thread_support(), which throws if only the main thread may call the communicator.
+/// A communicator with the function require_thread_support(), which throws if only the main thread may call the
+/// communicator.
 template <class Comm>
 concept has_thread_check = requires(Comm const& comm) {
   comm.require_thread_support();
@@ -142,8 +142,8 @@ concept has_thread_check = requires(Comm const& comm) {
 
 }  // namespace detail
 
-/// A type with a rank, a size and the collectives that gradient_exchange needs. The other collectives are optional. For
-/// example, the codec `two_shot` also needs `has_all_to_all`. Only one thread at a time may call a communicator. All
+/// A type with a rank, a size and the collectives that every gradient_exchange needs. Some codecs need further
+/// collectives: for example, `two_shot` needs `has_all_to_all`. Only one thread at a time may call a communicator. All
 /// ranks must make the same calls in the same order.
 template <class Comm, class E>
 concept communicator = has_all_gather<Comm, E> && has_all_reduce<Comm, E, float> && has_all_reduce<Comm, E, double> &&

@@ -21,31 +21,32 @@ namespace pith::inline v0 {
 
 /// Options of an mpi_communicator.
 struct mpi_options {
-  timeout_duration timeout = default_timeout;  ///< longest time of a call, counted from its first wait or test
+  timeout_duration timeout = default_timeout;  ///< longest time of a call from its first wait or test on
   /// Largest number of elements per MPI call. MPI counts elements in ints, and some MPI functions fail near 2^31.
   std::size_t most = std::size_t{1} << 27;
 };
 
 /// A communicator on a duplicate of the MPI communicator `comm`. Calls use MPI's nonblocking collectives. MPI chooses
-/// the order in which it adds the ranks' values. The adapter `reproducible_sums` adds the ranks' values in rank order.
+/// the order in which it adds the ranks' values. For additions in rank order, use the adapter `reproducible_sums`.
 ///
 ///   requires    MPI_Init before the constructor, MPI_Finalize after the destructor; one thread at a time. A call from
-///               a thread other than MPI's main thread needs MPI_THREAD_SERIALIZED or more (std::invalid_argument). On
-///               a host, gradient_exchange::ready starts such a thread. Device memory needs a CUDA-aware MPI. With
-///               MPICH, set MPI_ERRORS_RETURN on MPI_COMM_WORLD too; otherwise an MPI error in a request ends the
-///               program
-///   state       a copy of the elements in each pending reduction
+///               a thread other than MPI's main thread needs at least MPI_THREAD_SERIALIZED (std::invalid_argument). On
+///               a host, gradient_exchange::ready starts a thread that makes such calls. Device memory needs a
+///               CUDA-aware MPI. With MPICH, also set MPI_ERRORS_RETURN on MPI_COMM_WORLD; otherwise an MPI error in a
+///               request ends the program
+///   state       a copy of the elements of each pending all-reduce in host memory
 ///   complexity  each call first waits for the executor, since MPI reads and writes the executor's memory. During a
-///               transfer the ranks compare their sizes by an all-reduce of 16 bytes. Memory is reused, so repeated
-///               equal calls allocate only once. A wait or test on one call lets all pending calls make progress.
-///               Except for send_recv, a call with device memory blocks without a timeout, since Open MPI's nonblocking
-///               collectives do not support device memory
+///               transfer, the ranks compare the sizes of their spans by an all-reduce of 16 bytes (send_recv: by
+///               messages to both partners). Memory is reused, so repeated equal calls allocate only in the first call.
+///               A wait or test on one request lets all pending calls make progress. A collective with device memory,
+///               except send_recv, blocks without a timeout, since Open MPI's nonblocking collectives do not support
+///               device memory
 ///   errors      communication_error for an error of MPI. If the ranks pass different sizes, all ranks involved throw
-///               communication_error. A call with a lost or stuck rank throws communication_error when `timeout` has
-///               passed since the call's first wait or test. The error of send_recv names the rank. After any error the
-///               ranks' progress is unknown, so every later call on the communicator throws the same error. After a
-///               timeout, MPI may still write to the call's memory, and MPI_Finalize may never return. The program
-///               should then end by MPI_Abort or std::_Exit
+///               communication_error. If a rank is lost or stuck, a call throws communication_error when `timeout` has
+///               passed since the call's first wait or test. The message of send_recv contains this rank. After any
+///               error, the other ranks' progress is unknown, so every later call on the communicator throws the same
+///               error. After a timeout, MPI may still write to the call's memory, and MPI_Finalize may never return.
+///               So end the program by MPI_Abort or std::_Exit
 ///   owns        the duplicate of `comm`; all requests must end before the destructor
 class mpi_communicator {
  public:
@@ -95,7 +96,7 @@ class mpi_communicator {
                         unsigned from) {
     arguments().send_recv(mine.size(), to, theirs.size(), from);
     auto request = begin(exec, "send_recv");
-    auto const tag = static_cast<int>(3 * (calls_++ % 10000));  // equal on all ranks, since all make the same calls
+    auto const tag = static_cast<int>(3 * (calls_++ % 10000));  // equal on all ranks: all make the same calls
     agree(request, mine.size(), int(to), theirs.size(), int(from), tag + 1);
     for_each_piece(theirs.size(), most_, [&](std::size_t at, int n) {
       request.check(MPI_Irecv(theirs.data() + at, n, MPI_BYTE, int(from), tag, comm_, request.next(int(from))));
@@ -106,7 +107,7 @@ class mpi_communicator {
     return request;
   }
 
-  /// Reduces a copy of x, since Open MPI's nonblocking all-reduce takes three times as long in place.
+  /// Reduces a copy of x. In place, Open MPI's nonblocking all-reduce would take three times as long.
   template <executor E, class T>
   mpi_request all_reduce(E const& exec, span<T, space_of<E>> x, reduction how) {
     auto request = begin(exec, "all_reduce", x.size_bytes());
@@ -182,7 +183,7 @@ class mpi_communicator {
     return made;
   }
 
-  /// A barrier with a timeout. The barrier comes before MPI_Comm_split, which has no timeout.
+  /// A barrier with a timeout, which precedes MPI_Comm_split, since MPI_Comm_split has no timeout.
   void meet() {
     auto request = mpi_request(link_, "MPI_Comm_split");
     request.check(MPI_Ibarrier(comm_, request.next()));
@@ -207,8 +208,8 @@ class mpi_communicator {
     exec.wait();
     return {link_, call};
   }
-  /// Begins a call in which all ranks must pass the same size. The sizes are equal if this rank's `size` is the maximum
-  /// of `size` over the ranks, and this rank's `-size` is the maximum of `-size`.
+  /// Begins a call in which all ranks must pass the same size. An all-reduce computes the maximum of `size` and the
+  /// maximum of `-size`. Sizes are equal if these maxima are this rank's `size` and `-size`.
   template <class E>
   mpi_request begin(E const& exec, char const* call, std::size_t size) {
     auto request = begin(exec, call);
@@ -219,8 +220,7 @@ class mpi_communicator {
         MPI_Iallreduce(c.sent.data(), c.received.data(), 2, MPI_INT64_T, MPI_MAX, comm_, &c.agreement[0].request));
     return request;
   }
-  /// Compares sizes with both partners: rank `to` must expect as many bytes as `mine` has, and rank `from` must send as
-  /// many bytes as `theirs` has.
+  /// Compares sizes with both partners. Rank `to` must expect `mine` bytes, and rank `from` must send `theirs` bytes.
   void agree(mpi_request& request, std::size_t mine, int to, std::size_t theirs, int from, int tag) {
     auto& c = request.call();
     c.expected = {static_cast<std::int64_t>(mine), static_cast<std::int64_t>(theirs)};

@@ -45,26 +45,26 @@ concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& 
 
 }  // namespace detail
 
-/// A communicator on a blocking NCCL communicator. NCCL must be version 2.18 or newer. Transfers run on a stream of
-/// their own. A transfer starts after all work that was on the executor's stream at the time of the call. A transfer
-/// overlaps later work of the executor's stream until `wait()` is called on the transfer's request. Until then the
-/// caller must not access the spans of the call.
+/// A communicator on a blocking NCCL communicator. NCCL must be version 2.18 or newer. Transfers run on a separate
+/// stream. A transfer starts after all work that was on the executor's stream at the time of the call. The transfer
+/// overlaps later work of the executor's stream until `wait()` is called on the transfer's request. Before this wait,
+/// the caller must not access the spans of the call.
 ///
 ///   requires    the communicator's device is the current device; one thread at a time
-///   state       one stream. The communicators that split() returns share this stream, since all ranks must run the
-///               calls of their communicators in the same order. Separately built communicators that are used together
-///               must share a stream, which the caller passes to their constructors. This stream must outlive the
-///               communicators. If the shared stream is the executor's own, transfers overlap no work
+///   state       one stream for transfers. All ranks must run the calls of all their communicators in the same order,
+///               so these communicators must share one stream. split() returns communicators that share the stream. To
+///               separately built communicators, the caller passes a stream, which must outlive the communicators. If
+///               this stream is the executor's stream, transfers overlap no work
 ///   complexity  no call waits for the device or allocates device memory; split() waits for the other ranks. A graph
 ///               can capture a call if wait(), and not test(), is called on the call's request before the capture ends.
-///               A gradient_exchange waits for a round when the next round starts. So backward on the same stream
-///               overlaps the transfers of one tensor bucket. Backward on another stream overlaps the transfers of all
-///               tensor buckets. In this second case, the caller needs events that make the exchange's stream wait for
-///               the gradients
+///               A gradient_exchange waits for a round when the next round starts. So a backward pass on the same
+///               stream overlaps the transfers of one tensor bucket. A backward pass on another stream overlaps the
+///               transfers of all tensor buckets, but needs events that make the exchange's stream wait for the
+///               gradients
 ///   errors      communication_error for an error of the call, or for an asynchronous NCCL error since the last call.
 ///               Only synchronize() detects a lost rank, by its timeout
-///   owns        the NCCL communicator if split() made that communicator. An NCCL communicator that the caller passed
-///               must outlive this object
+///   owns        the NCCL communicator, if split() made it. An NCCL communicator that the caller passed must outlive
+///               this object
 class nccl_communicator {
  public:
   explicit nccl_communicator(ncclComm_t comm)
@@ -111,8 +111,8 @@ class nccl_communicator {
     check();
   }
 
-  /// Ends the pending calls, so that streams no longer wait for a lost rank; every later call throws. `abort()`
-  /// destroys the NCCL communicator, so the caller must not destroy the NCCL communicator again.
+  /// Ends the pending calls, so that streams do not wait for a lost rank. Every later call throws. `abort()` destroys
+  /// the NCCL communicator, so the caller must not destroy the NCCL communicator again.
   void abort() {
     require_usable();
     done(ncclCommAbort(std::exchange(comm_, nullptr)), "ncclCommAbort");
@@ -203,8 +203,8 @@ class nccl_communicator {
       throw communication_error(detail::sentence("nccl_communicator: ", what, ": ", ncclGetErrorString(code)));
   }
 
-  /// f(stream) enqueues the call. If f fails, the request still makes the executor's stream wait for the operations
-  /// that f enqueued.
+  /// f(stream) enqueues the call. Even if f fails, the request makes the executor's stream wait for the operations that
+  /// f enqueued.
   template <class E, class F>
   nccl_request call(E const& exec, char const* what, F const& f) {
     check();
@@ -213,8 +213,8 @@ class nccl_communicator {
     return request;
   }
 
-  /// In one NCCL group, calls f(r) for all ranks r. Each call enqueues a send and a receive. Also ends the group after
-  /// an error.
+  /// Calls f(r) for all ranks r, in one NCCL group. f may enqueue a send and a receive. Ends the group even after an
+  /// error.
   template <class E, class F>
   nccl_request grouped(E const& exec, F f) {
     return call(exec, "ncclSend, ncclRecv", [&](cudaStream_t) {

@@ -11,16 +11,16 @@
 
 namespace pith::inline v0 {
 
-/// Adapts a `Comm` so that its all-gathers and all-to-alls are pairwise swaps. The constructor takes the same
-/// parameters as that of `Comm`. The swaps follow a round-robin schedule, so no link carries messages of two ranks at
-/// once. docs/network.md shows where pairwise swaps are faster than MPI's own collectives.
+/// Adapts a `Comm` so that its all-gathers and all-to-alls are pairwise swaps. The constructor has the parameters of
+/// `Comm`'s constructor. The swaps follow a round-robin schedule, so a rank receives from only one other rank at a
+/// time. docs/network.md shows where pairwise swaps are faster than MPI's own collectives.
 ///
 ///   auto comm = pith::pairwise<pith::mpi_communicator>(MPI_COMM_WORLD);
 ///
 ///   requires    a communicator with send_recv; one thread at a time
 ///   complexity  each of the N ranks sends and receives (N - 1) / N of the bytes of `all`, in N - 1 successive swaps.
-///               all_gather and all_to_all complete before they return. Both calls allocate only what send_recv of Comm
-///               allocates
+///               all_gather and all_to_all complete before they return. Both calls allocate only in the send_recv of
+///               Comm
 ///   errors      the errors of Comm
 ///   owns        the Comm
 template <class Comm>
@@ -72,7 +72,7 @@ class pairwise {
 
   detail::collective_arguments arguments() const { return {"pairwise", rank(), size()}; }
 
-  /// Sends piece(r) to each rank r, and receives n bytes from each.
+  /// Sends piece(r) to each rank r, and receives n bytes from each rank.
   template <class E, class Piece>
   completed swap(E const& exec, std::size_t n, Piece const& piece, span_on<E, std::byte> all) {
     exec.copy(all.data() + rank() * n, piece(rank()).data(), n);
@@ -85,9 +85,9 @@ class pairwise {
   }
 
   unsigned rounds() const { return size() - (size() % 2 == 0); }
-  /// Ranks i and j below rounds() swap in round (i + j) mod rounds(). In each round, this rule leaves one of these
-  /// ranks without a partner. With an even number of ranks, that rank swaps with the last rank. With an odd number of
-  /// ranks, that rank is idle, and partner() returns the rank itself.
+  /// Ranks i and j, both below rounds(), swap in the round that is i + j modulo rounds(). In each round, one of these
+  /// ranks has no partner. With an even number of ranks, this rank swaps with the last rank. With an odd number of
+  /// ranks, this rank is idle, and partner() returns the rank itself.
   unsigned partner(unsigned round) const {
     auto const all = rounds();
     if (rank() == all) return static_cast<unsigned>(std::uint64_t{round} * (size() / 2) % all);

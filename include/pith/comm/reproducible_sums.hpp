@@ -45,10 +45,10 @@ struct reduce_pieces {
 
 }  // namespace detail
 
-/// Adapts a `Comm` so that its reductions are reproducible. The constructor takes the same parameters as that of
-/// `Comm`. Each rank adds all ranks' values of one part of the tensor, in rank order. Then it sends the sums to all
-/// ranks. So the result is bitwise independent of the transport, its version, its settings, and an element's position
-/// in the tensor. The result is bitwise equal to that of `thread_communicator`.
+/// Adapts a `Comm` so that its reductions are reproducible. The constructor has the parameters of `Comm`'s constructor.
+/// Each rank adds all ranks' values of one part of the tensor, in rank order. An all-gather then sends the sums to all
+/// ranks. So the result does not depend on the transport, the transport's version and settings, or an element's
+/// position in the tensor. The result is bitwise equal to that of `thread_communicator`.
 ///
 ///   auto comm = pith::reproducible_sums<pith::mpi_communicator>(MPI_COMM_WORLD);
 ///
@@ -56,10 +56,10 @@ struct reduce_pieces {
 ///               end before the destructor
 ///   state       two copies of each tensor with a pending reduction
 ///   complexity  each of the N ranks sends and receives 2 (N - 1) / N times the bytes of the tensor, and copies the
-///               tensor three times. all_reduce waits until this rank has added its part, so all ranks must make the
+///               tensor three times. all_reduce blocks until this rank has added its part. So all ranks must make the
 ///               calls of all their communicators in the same order. Memory is reused, so repeated equal calls allocate
-///               only once
-///   errors      the errors of Comm. The memory of a failed call is kept until the program ends
+///               only in the first call
+///   errors      the errors of Comm. The memory of a failed call is never freed
 ///   owns        the Comm
 template <class Comm>
 class reproducible_sums {
@@ -169,7 +169,7 @@ class reproducible_sums {
     return span<byte>(reinterpret_cast<byte*>(x.data()), x.size_bytes());
   }
 
-  /// Adds the values that all ranks have for this rank's part, and writes the sums to the start of `memory->pieces`.
+  /// Adds all ranks' values of this rank's part, and writes the sums to the start of `memory->pieces`.
   template <class T, class E>
   void add_up(E const& exec, span<std::byte const> x, detail::lent<std::unique_ptr<parts>>& memory, reduction how) {
     auto& pieces = (*memory)->pieces;

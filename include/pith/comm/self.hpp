@@ -9,8 +9,9 @@
 
 namespace pith::inline v0 {
 
-/// The communicator of a single rank. A collective copies its input to its output. A collective that works in place
-/// does nothing. A self_communicator has no state, allocates nothing, and may be used by any thread.
+/// The communicator of a single rank. A collective with separate input and output copies the input to the output. An
+/// in-place collective does nothing. A self_communicator has no state, allocates nothing, and may be used by any
+/// thread.
 class self_communicator {
  public:
   unsigned rank() const { return 0; }

@@ -16,7 +16,7 @@ namespace pith::inline v0 {
 
 /// A communicator with one sub-communicator for each subgroup that was passed to `add()`.
 ///
-///   requires    a communicator that outlives this object, with has_same_type_split if there are subgroups. The product
+///   requires    a communicator that outlives this object. add() of a subgroup needs has_same_type_split. The product
 ///               size x stride of a subgroup divides the number of ranks (std::invalid_argument). All ranks call add()
 ///               with the same subgroups in the same order; one thread at a time
 ///   complexity  add() makes one split and one allocation per new subgroup; of() searches linearly
@@ -46,7 +46,7 @@ class sub_communicators {
   }
   bool has(subgroup const& among) const { return among.is_all() || find(among) != parts_.end(); }
 
-  /// The communicator of this rank's subgroup. The subgroup must have been passed to `add()`.
+  /// The communicator of the ranks in this rank's subgroup. `among` must have been passed to `add()`.
   Comm& of(subgroup const& among) { return among.is_all() ? *all_ : *find(among)->second; }
 
  private:

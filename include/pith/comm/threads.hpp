@@ -25,8 +25,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A barrier that breaks if a rank leaves the group, or does not arrive within the timeout. Then every rank that waits
-/// at the barrier throws, and every rank that arrives afterwards throws too.
+/// A barrier that breaks if a rank leaves the group or does not arrive within the timeout. Every rank that waits at a
+/// broken barrier, or arrives later, throws.
 class leavable_barrier {
  public:
   leavable_barrier(unsigned ranks, timeout_duration timeout) : timeout_(timeout), is_here_(ranks) {
@@ -93,7 +93,7 @@ class leavable_barrier {
   std::vector<unsigned> missing_;
 };
 
-/// The arguments of a rank's call, for the other ranks to read.
+/// The arguments of a rank's call, which the other ranks read.
 struct shown_memory {
   char const* call;
   void* data = nullptr;
@@ -139,12 +139,13 @@ class thread_group {
 }  // namespace detail
 
 /// A communicator for one rank of a group of threads. Every call waits for all ranks. Reductions add the ranks' values
-/// in rank order, and convert 16-bit floats to float. So all ranks get bitwise equal results.
+/// in rank order, so all ranks get bitwise equal results. 16-bit floats are added as floats.
 ///
 ///   requires    only the rank's own thread uses the communicator, and only while run_ranks runs
 ///   complexity  only split() allocates
-///   errors      communication_error on the other ranks if a rank passes another size, has returned or thrown, or does
-///               not make the call within thread_options::timeout. After an error the spans hold unspecified values
+///   errors      communication_error on a rank that would receive another number of bytes than it expects, on all ranks
+///               if ranks make different calls or a call times out (thread_options::timeout), and on the other ranks if
+///               a rank has returned or thrown. After an error, the spans have unspecified values
 ///   owns        nothing; run_ranks owns the group
 class thread_communicator {
  public:
@@ -182,7 +183,8 @@ class thread_communicator {
     return done();
   }
 
-  /// Rank r reduces the r-th part of the tensor over all ranks, in its own memory. Then every rank copies all parts.
+  /// Rank r reduces part r of the tensor over all ranks, in the memory of rank r. Then every rank copies the parts of
+  /// all other ranks.
   template <detail::host_executor E, class T>
   completed all_reduce(E const& exec, span<T, host_space> x, reduction how) {
     show({.call = "all_reduce", .data = x.data(), .bytes = x.size_bytes()});
@@ -253,7 +255,7 @@ class thread_communicator {
   std::byte* at(unsigned r, std::size_t offset) const { return static_cast<std::byte*>(shown(r).data) + offset; }
 
   void stay() { group_->barrier.arrive_and_stay(shown(rank_).call, rank_); }
-  /// Waits until all ranks have read each other's memory.
+  /// Waits until all ranks have read the memory of the other ranks.
   completed done() {
     stay();
     return {};
@@ -289,7 +291,8 @@ static_assert(communicator<thread_communicator, archetype> && has_all_collective
 
 namespace detail {
 
-/// The exceptions of all ranks: a rank's own errors, and each communication_error that another rank's error caused.
+/// The exceptions of all ranks. `own_` has the errors of a rank itself. `followed_` has each communication_error, which
+/// another rank's error may have caused.
 class rank_errors {
  public:
   explicit rank_errors(unsigned ranks) : own_(ranks), followed_(ranks) {}
@@ -334,12 +337,12 @@ void join_threads(unsigned ranks, leavable_barrier& barrier, F const& run) {
 
 /// Options of run_ranks.
 struct thread_options {
-  timeout_duration timeout = default_timeout;  ///< how long a rank waits for the others to make the same call
+  timeout_duration timeout = default_timeout;  ///< the time that a rank waits for the other ranks to make the same call
 };
 
 /// Calls f(communicator) on `ranks` threads and joins them. If f throws on a rank, the next communicator call of every
-/// other rank throws too. `run_ranks` then throws the first exception, in rank order, that was not caused by another
-/// rank's failure.
+/// other rank throws too. `run_ranks` then throws the first exception, in rank order, that is no communication_error,
+/// or else the first communication_error.
 template <class F>
 void run_ranks(unsigned ranks, F const& f, thread_options const& options = {}) {
   detail::require(ranks >= 1 && ranks < shared_rank, "run_ranks: ranks must be in [1, 65534], got ", ranks);

@@ -20,7 +20,7 @@ inline void require_timeout(char const* whose, timeout_duration timeout) {
   require(timeout.count() > 0, whose, ": timeout must be above 0 s, got ", timeout.count(), " s");
 }
 
-/// The ranks that a call waits for, as text for an error message. An empty list means that the ranks are unknown.
+/// Converts the ranks for which a call waits to text for an error message. If the list is empty, the ranks are unknown.
 inline std::string gone_or_stuck(std::vector<unsigned> const& ranks) {
   if (ranks.empty()) return "a rank is gone or stuck";
   if (ranks.size() == 1) return text("rank ", ranks[0], " is gone or stuck");

@@ -10,13 +10,13 @@
 
 namespace pith::inline v0 {
 
-/// The time spans in which one exchange encodes, transfers and decodes, for chrome://tracing or Perfetto.
+/// The time spans in which an exchange encodes, transfers and decodes. chrome://tracing and Perfetto can display them.
 ///
 ///   requires    the trace outlives its exchange and is read only between steps
-///   state       capacity for `most` spans; further spans are only counted
+///   state       capacity for `most` spans. Further spans are counted but not recorded
 ///   complexity  two clock reads per span; only the constructor and json() allocate. A transfer's span ends when the
-///               exchange detects the transfer's completion. On a device the times are those at which the host enqueues
-///               the work
+///               exchange detects the transfer's completion. On a device, the times are the times at which the host
+///               enqueues the work
 class exchange_trace {
  public:
   using clock = std::chrono::steady_clock;
@@ -45,13 +45,14 @@ class exchange_trace {
     dropped_ = 0;
   }
 
-  /// The time that json() writes as zero.
+  /// The time that is zero in the output of json().
   clock::time_point began() const { return began_; }
   std::vector<entry> const& entries() const { return entries_; }
-  /// The number of spans that were not recorded, since the capacity was used up.
+  /// The number of spans that were not recorded, since the trace was full.
   std::size_t dropped() const { return dropped_; }
 
-  /// The recorded spans in Chrome's trace format. The rank appears as a process with two threads: codecs and transfers.
+  /// The recorded spans in Chrome's trace format. The format's process is the rank, and its two threads are "codecs"
+  /// and "transfers".
   std::string json(unsigned rank = 0) const {
     auto const process = ",\"pid\":" + std::to_string(rank) + ",\"tid\":";
     auto text = "{\"traceEvents\":[\n" + thread(process, "0", "codecs") + ",\n" + thread(process, "1", "transfers");
@@ -122,7 +123,7 @@ class span_log {
   std::vector<bucket_seconds> seconds_;
 };
 
-/// Records the time between its constructor and `end()` in a log. Without a log, nothing is recorded.
+/// Records the time from the constructor to `end()` or the destructor in a log. If `log` is null, records nothing.
 class traced {
  public:
   [[nodiscard]] traced(span_log* log, exchange_trace::work what, std::size_t bucket, unsigned round)

@@ -12,33 +12,33 @@
 namespace pith::inline v0 {
 
 struct accordion_options {
-  double high_rate = 0.99;     ///< rate in critical regimes
-  double low_rate = 0.1;       ///< rate in all other regimes
-  double change = 0.5;         ///< smallest relative change of a norm that makes a regime critical
-  std::uint64_t interval = 1;  ///< steps between two comparisons; the steps of ten epochs in the paper
-  double smoothing = 0;        ///< 0: norm over an interval; else moving average, in which a new step has this weight
-  bool is_of_model = false;    ///< true: one decision for all tensors, by their common norm
-  double fall = 0.5;           ///< smallest relative fall of the learning rate that makes all regimes critical
+  double high_rate = 0.99;     ///< rate of tensors in a critical regime
+  double low_rate = 0.1;       ///< rate of all other tensors
+  double change = 0.5;         ///< smallest relative change of a norm that begins a critical regime
+  std::uint64_t interval = 1;  ///< steps between two comparisons of norms; in the paper, ten epochs
+  double smoothing = 0;        ///< 0: mean over an interval; else a moving average, with this weight for each new step
+  bool is_of_model = false;    ///< true: one decision for all tensors, by the norm of the whole gradient
+  double fall = 0.5;           ///< smallest relative fall of the learning rate that begins a critical regime
 
-  /// The options with which the GraVAC paper runs Accordion. There is one norm for the whole model. The norm is a
-  /// moving average, and each step compares it with the norm of the previous step.
+  /// The options with which the GraVAC paper runs Accordion. One norm of the whole gradient, a moving average, is
+  /// compared in each step with the norm of the previous step.
   static accordion_options each_step() {
     return {.high_rate = 0.01, .low_rate = 0.001, .change = 0.2, .interval = 1, .smoothing = 0.02, .is_of_model = true};
   }
 };
 
-/// After each interval of steps, the controller compares each tensor's norm with the norm of the previous comparison,
-/// `last`. The norm is the square root of |g|^2, summed over the ranks and averaged over the interval's steps. The
-/// tensor is in a critical regime and gets the high rate if |norm - last| >= change x last, or if last = 0. All tensors
-/// also get the high rate in the first interval. If the learning rate falls by the fraction `fall` or more, all tensors
-/// get the high rate until the next comparison. Smaller falls have no effect, since many schedules lower the learning
-/// rate a little in every step.
+/// Chooses the high rate while a tensor's gradient norm changes (a critical regime), and the low rate otherwise. After
+/// each interval of steps, the controller compares each tensor's norm with `last`, the norm at the previous comparison.
+/// The norm is sqrt(a), where a is |g|^2 summed over the ranks and averaged over the interval's steps. The regime is
+/// critical if |norm - last| >= change x last, or if last = 0. In the first interval, all tensors get the high rate. If
+/// the learning rate falls by the fraction `fall` or more, all tensors get the high rate until the next comparison. A
+/// smaller fall has no effect, since many schedules lower the learning rate a little in every step.
 ///
 ///   state       four 8-byte values per tensor; saved
-///   on NaN      a step with a NaN or infinite |g|^2 is left out of the norms, and the next step is dense
+///   on NaN      a step with a NaN or infinite |g|^2 does not change the norms, and the next step is dense
 ///   errors      if load() throws, the controller is unchanged
 ///   reference   Agarwal, Wang, Lee, Venkataraman and Papailiopoulos, Accordion, MLSys 2021. The paper uses the norm of
-///               the sum of an interval's gradients. This sum takes n values for a tensor with n elements
+///               the sum of an interval's gradients, and must store this sum, which has as many elements as the tensor
 class accordion {
  public:
   static constexpr bool needs_gradients = true;
@@ -96,7 +96,7 @@ class accordion {
 
  private:
   struct regime {
-    double sum = 0, last = 0;  ///< sum or average of |g|^2; norm of the last comparison
+    double sum = 0, last = 0;  ///< sum or average of |g|^2; norm at the last comparison
     std::uint64_t seen = 0, is_critical = 1;
   };
 

@@ -30,8 +30,8 @@ struct collect_numbers {
 };
 
 /// The measurements of a step, as one array of doubles: |g|^2 of each tensor, the energies that the codecs measured,
-/// and the duration of the step on each rank in seconds. After an all-reduce, the array is equal on all ranks. A value
-/// that is NaN on one rank is then NaN on all ranks.
+/// and the duration of the step on each rank in seconds. An all-reduce sums the arrays of all ranks, so a value that is
+/// NaN on one rank becomes NaN on all ranks.
 template <executor E>
 class step_board {
  public:
@@ -80,7 +80,7 @@ class step_board {
   static std::size_t words(std::size_t doubles) { return doubles * (sizeof(double) / sizeof(std::uint32_t)); }
 
   std::size_t tensors_ = 0, ranks_ = 0;
-  std::vector<double const*> from_;  ///< a member, as seconds_ is, since an upload may read the array later
+  std::vector<double const*> from_;  ///< a member, like seconds_, since an upload may read its source later
   double seconds_ = 0;
   lent<buffer<double, E>> numbers_;
   buffer<double const*, E> places_;
@@ -90,9 +90,10 @@ class step_board {
 
 }  // namespace detail
 
-/// A gradient_exchange with a controller. After step t, an all-reduce adds the ranks' measurements of step t. From
-/// these measurements the controller chooses the rates of step t + 1, for all tensors whose codec has a rate. The rates
-/// of a step cannot depend on that step's measurements, since the first payloads are sent before all gradients exist.
+/// A gradient_exchange whose rates are chosen by a controller (rate_controller.hpp). After step t, an all-reduce sums
+/// the ranks' measurements of step t. From these sums, the controller chooses the rates of step t + 1, for all tensors
+/// whose codec has a rate. The rates of a step cannot depend on measurements of the same step, since the first payloads
+/// are sent before all gradients exist.
 ///
 ///   auto codec = pith::error_feedback(pith::rated(pith::top_k(0.1)));
 ///   auto exchange = pith::make_adaptive_exchange<float>(exec, comm, tensors, pith::matrices(codec), pith::gravac());
@@ -100,7 +101,8 @@ class step_board {
 ///   exchange.all_reduce_mean(gradients);    // or begin, ready and wait, as in gradient_exchange
 ///
 ///   requires    the requirements of gradient_exchange; controllers with the same name and equal settings on all ranks
-///   state       the state of gradient_exchange, the controller, and ten doubles per tensor
+///   state       the state of gradient_exchange and the state of the controller. Measurements need ten doubles per
+///               tensor
 ///   complexity  an all-reduce of up to ten doubles per tensor after each step; one call of gradient_exchange::change
 ///               when rates change. A step with unchanged rates allocates nothing, unless the controller allocates
 ///   errors      agreement_error on all ranks if the controllers' names differ between ranks; std::invalid_argument for
@@ -142,8 +144,8 @@ class adaptive_exchange {
   std::vector<codec_type> const& codecs() const { return exchange_.codecs(); }
   std::uint64_t size() const { return exchange_.size(); }
 
-  /// The last report that the controller received. The controller receives the report of a step in the next `begin()`
-  /// or `export_state()`.
+  /// The last report that the controller received. The report of a step is passed to the controller by the next
+  /// `begin()` or `export_state()`.
   step_report const& last_report() const { return report_; }
   /// The number of steps that have begun.
   std::uint64_t steps() const { return step_; }
@@ -180,8 +182,8 @@ class adaptive_exchange {
     last_ = now;
     is_seen_ = is_begun_ = false;
   }
-  /// Skips a step, as if the step had not begun. The skipped step is not measured, and the next step has the same
-  /// rates.
+  /// Skips a step, as if the step had not begun. The skipped step is not measured, and the next step uses the rates of
+  /// the skipped step.
   void skip() {
     exchange_.skip();
     withdraw();
@@ -194,8 +196,8 @@ class adaptive_exchange {
   void fit_buckets() { exchange_.fit_buckets(); }
   void measure_errors(span_on<E, In const> gradients) { exchange_.measure_errors(gradients); }
 
-  /// Serialises the state of this rank, as gradient_exchange::export_state does. All ranks must call `export_state`: it
-  /// first applies the rates of the next step, and the ranks communicate to do so. After a step that threw, or if
+  /// Serialises the state of this rank, like gradient_exchange::export_state. `export_state` first applies the rates of
+  /// the next step, which may need communication. So all ranks must make this call. After a step that threw, or if
   /// `steps_back` > 0, `export_state` does not communicate.
   std::vector<std::byte> export_state(unsigned steps_back = 0) {
     if (steps_back > 0 || is_begun_) return export_moment(steps_back);
@@ -279,7 +281,7 @@ class adaptive_exchange {
     return detail::text(detail::adaptive_word, "\ncontroller ", controller_.name(), '\n');
   }
 
-  /// Passes the last report to the controller, and applies the controller's rates for the next step.
+  /// Passes the report of the last step to the controller, and applies the controller's rates for the next step.
   void prepare() {
     if (is_prepared_ || lost_) return;
     if (!is_seen_) observe();
@@ -355,7 +357,7 @@ class adaptive_exchange {
     choices_ = std::move(next);
     place();
   }
-  /// Lists the addresses of the measured energies, and one report for each measured rate of each tensor.
+  /// Sets the addresses of the measured energies, and makes one report for each measured rate of each tensor.
   void place() {
     auto places = std::vector<double const*>();
     reports_.clear();
@@ -373,8 +375,7 @@ class adaptive_exchange {
     return detail::transfer_of<In>(codecs_[tensor].at(rate), 0, dims, comm_->size()).bytes();
   }
 
-  /// Throws unless at least one codec has a rate. Also throws if the controller needs measurements but no codec
-  /// provides them.
+  /// Throws if no codec has a rate, or if the controller needs measurements but no codec measures.
   void require_rates() const {
     auto const has_rate = [](auto const& c) { return c.has_rate(); };
     detail::require(codecs_.empty() || std::ranges::any_of(codecs_, has_rate),
@@ -402,7 +403,7 @@ class adaptive_exchange {
   Comm* comm_;
   exchange_type exchange_;
   R controller_;
-  std::vector<codec_type> codecs_;  ///< as the caller passed them, without the chosen rates
+  std::vector<codec_type> codecs_;  ///< the caller's codecs, without the chosen rates
   std::vector<choice> choices_;
   detail::step_board<E> board_;
   std::vector<rate_report> reports_;

@@ -22,7 +22,7 @@ struct scheduled_rate {
 /// entry the rate is 1, which means dense.
 ///
 ///   requires    ascending steps, rates in (0, 1] (std::invalid_argument)
-///   state       none, since the rate is a function of the step number, which starts at 1
+///   state       none, since the rate is a function of the step number. The first step has number 1
 class fixed_schedule {
  public:
   explicit fixed_schedule(std::vector<scheduled_rate> entries) : entries_(std::move(entries)) {

@@ -27,12 +27,13 @@
 namespace pith::inline v0 {
 
 enum class gradiveq_phase : std::uint8_t {
-  warm_up,     ///< convolutions are exchanged uncompressed
-  sampling,    ///< convolutions are exchanged by qsgd<4>, and rank 0 collects their means
-  compressed,  ///< convolutions are exchanged by pca, with the learned bases
+  warm_up,     ///< the gradients of convolutions are exchanged uncompressed
+  sampling,    ///< the gradients of convolutions are encoded by qsgd<4>, and rank 0 collects their means
+  compressed,  ///< the gradients of convolutions are encoded by pca, with the learned bases
 };
 
-/// A tensor of the exchange that is a convolution's gradient. slice = 0 stands for conv.usual_slice().
+/// A tensor of the exchange that is a convolution's gradient. `slice` is the number of elements per slice
+/// (vector/pca.hpp); 0 stands for conv.usual_slice().
 struct gradiveq_tensor {
   std::size_t tensor = 0;
   conv_shape conv = {};
@@ -42,11 +43,11 @@ struct gradiveq_tensor {
 /// The lengths of the phases in steps, and further settings. All ranks must have equal options.
 struct gradiveq_options {
   std::uint64_t warm_up = 2500, samples = 100, compressed = 400;
-  pca_options basis = {};               ///< default: lambda 0.01, and each slice has its mean
-  sampled which = sampled::all_slices;  ///< which slices of a tensor are sampled
+  pca_options basis = {};               ///< by default, lambda = 0.01, with one mean per slice
+  sampled which = sampled::all_slices;  ///< the slices of a tensor that are sampled
   bool feedback = false;                ///< true: error feedback, whose residual is kept across phases
   double worse = 2;                     ///< a rank votes for new samples if its loss > worse x (mean of first losses)
-  std::uint64_t first_losses = 20;      ///< number of losses averaged at the start of a compressed phase
+  std::uint64_t first_losses = 20;      ///< number of losses in the mean of first losses of a compressed phase
   std::uint64_t loss_every = 1;         ///< steps between two measurements of the loss
 };
 
@@ -56,7 +57,7 @@ struct plain_pca {
   auto operator()(std::shared_ptr<pca_basis const> basis) const { return pca(std::move(basis)); }
 };
 
-/// Replaces `values`, which are in host memory, with rank 0's values. All ranks must make this call between steps.
+/// Replaces `values` in host memory with rank 0's values. All ranks must make this call between steps.
 template <class T, class Comm, executor E>
 void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
   static_assert(has_broadcast<Comm, E>,
@@ -72,24 +73,25 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 
 }  // namespace detail
 
-/// Changes the codecs of an exchange's convolutions from phase to phase. In the warm-up phase the convolutions'
-/// gradients are exchanged uncompressed. In a sampling phase, `qsgd<4>` encodes these gradients, and rank 0 collects
-/// the means. At the end of a sampling phase, rank 0 fits bases to the means and broadcasts the bases. In a compressed
-/// phase, `pca` encodes the gradients with the broadcast bases. Sampling and compressed phases alternate.
+/// Sets the codecs of an exchange's convolution gradients, phase by phase. In the warm-up phase, these gradients are
+/// sent uncompressed. In a sampling phase, `qsgd<4>` encodes them, and rank 0 collects their means. At the end of a
+/// sampling phase, rank 0 fits one basis per convolution to these means, and broadcasts the bases. In a compressed
+/// phase, `pca` encodes the gradients with these bases. Sampling and compressed phases alternate.
 ///
 ///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, {{0, {64, 64, 3, 3}}, {4, {128, 64, 3, 3}}});
 ///   schedule.all_reduce_mean(gradients);   // in each step, in place of exchange.all_reduce_mean
 ///
 /// With an exchange that overlaps the backward pass:
 ///
-///   exchange.begin(gradients);                          // during backward: ready(i), unless schedule.looks()
+///   exchange.begin(gradients);                          // in backward: ready(i), but not if schedule.looks()
 ///   if (schedule.looks()) schedule.before(gradients);   // after backward and before ready()
 ///   exchange.wait();
 ///   schedule.after(gradients);                          // after wait() the gradients are means
 ///
-/// In a compressed phase each rank measures its local loss, |g - D(C(g))| / |g| over all convolutions. A rank votes for
-/// new samples if its local loss exceeds `worse` times the mean of the phase's first losses. If more than half of the
-/// ranks vote for new samples, the sampling phase starts at once. A rank that does not call `before()` does not vote.
+/// In a compressed phase, before() measures the rank's local loss, |g - D(C(g))| / |g| over all convolutions. A rank
+/// votes for new samples if its local loss exceeds `worse` times the mean of its first losses in this phase. If more
+/// than half of the ranks vote for new samples, a sampling phase starts at once. A rank that does not call before()
+/// does not vote.
 ///
 /// `coding(basis)` returns the codec for a compressed phase: pca(basis), or a pipeline that begins with pca(basis). The
 /// codec must be equal on all ranks. An example:
@@ -97,15 +99,15 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 ///   auto const ternary = [](auto basis) { return pith::pca(basis, pith::blas_product()) | pith::summed_terngrad(); };
 ///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, convolutions, {.feedback = true}, ternary);
 ///
-///   requires    an exchange and a communicator that outlive the schedule; the communicator provides broadcast.
-///               Convolutions have as many elements as their tensors (std::invalid_argument). All ranks make the same
-///               calls, between steps; one thread at a time
+///   requires    an exchange and a communicator that outlive the schedule. The communicator has_broadcast. A
+///               convolution has as many elements as its tensor (std::invalid_argument). All ranks make the same calls,
+///               between steps; one thread at a time
 ///   state       on rank 0, `samples` copies of the convolutions' gradients, or of their first slices, in accum<In>. On
 ///               all ranks, three copies of each basis matrix U in double: for the basis, the exchange and the loss
 ///   complexity  when a sampling phase ends, rank 0 fits each basis (pca_basis), and the other ranks wait. In a
-///               compressed phase, every `loss_every`-th step encodes and decodes the convolutions once more, and sums
-///               one double over the ranks. Sampling and a change of phase allocate memory
-///   on NaN      a tensor with fewer than 2 finite means on rank 0 keeps the codec qsgd<4>
+///               compressed phase, every `loss_every`-th step encodes and decodes the convolution gradients once more,
+///               and sums one double over the ranks. Sampling and a change of phase allocate memory
+///   on NaN      means with NaN or infinity are not sampled. A tensor with fewer than 2 samples keeps the codec qsgd<4>
 ///   errors      if a fit throws on rank 0, the other ranks throw communication_error. import_state() checks the states
 ///               of all ranks before it changes anything
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018
@@ -144,7 +146,7 @@ class gradiveq {
     after(span_on<E, In const>(gradients));
   }
 
-  /// Whether `before()` measures the loss in this step. In other steps the caller may omit `before()`.
+  /// Whether `before()` measures the loss in this step. If false, the caller may omit `before()` in this step.
   bool looks() const { return phase_ == gradiveq_phase::compressed && steps_ % options_.loss_every == 0; }
 
   /// Reads this rank's own gradients. `gradients` contains all tensors, one after another. Call `before()` before any
@@ -169,7 +171,7 @@ class gradiveq {
     enter(phase_ == gradiveq_phase::sampling ? gradiveq_phase::compressed : gradiveq_phase::sampling);
   }
 
-  /// The serialised state of this rank's schedule. The exchange saves its own state separately.
+  /// Serialises the state of this rank's schedule, without the state of the exchange.
   std::vector<std::byte> export_state() const {
     auto to = detail::byte_writer();
     to.put(phase_);
@@ -181,9 +183,9 @@ class gradiveq {
     }
     return detail::save_states(words(), to.bytes);
   }
-  /// Restores a state that was returned by `export_state` of an equal schedule. All ranks call this function before the
-  /// exchange's `import_state`, since this function sets the exchange's codecs. If the state of one rank is wrong, the
-  /// other ranks throw agreement_error, and all ranks are unchanged.
+  /// Restores a state that `export_state` of an equal schedule returned. All ranks call this function before
+  /// `import_state` of the exchange, since this function sets the exchange's codecs. If the state of one rank is wrong,
+  /// this rank throws std::invalid_argument, the other ranks throw agreement_error, and all ranks are unchanged.
   void import_state(span<std::byte const> bytes) {
     auto const* const call = "gradiveq::import_state";
     exchange_->require_idle(call);
@@ -296,7 +298,7 @@ class gradiveq {
     return stage;
   }
 
-  /// Adds the mean gradients to rank 0's samples. Tensors with NaN or infinity are left out.
+  /// Adds the mean gradients to rank 0's samples. Skips tensors with NaN or infinity.
   void collect(span_on<E, In const> means) {
     if (comm_->rank() != 0) return;
     for (auto& k : kernels_) {
@@ -318,7 +320,7 @@ class gradiveq {
     return saved;
   }
 
-  /// Fits the bases on rank 0, and broadcasts them. If a fit throws, rank 0 broadcasts the failure.
+  /// Fits the bases on rank 0, and broadcasts the bases. If a fit throws, rank 0 broadcasts this failure instead.
   void share_bases() {
     auto failure = std::exception_ptr();
     auto saved = std::vector<std::vector<std::byte>>(kernels_.size());
@@ -354,7 +356,7 @@ class gradiveq {
     return basis;
   }
 
-  /// Whether the mean of the phase's first losses is complete. The mean becomes complete in the same step on all ranks.
+  /// Whether the mean of first losses is complete, which is the case from the same step on all ranks.
   bool is_voting() const { return steps_ / options_.loss_every >= options_.first_losses; }
 
   /// Whether most ranks vote for new samples. An all-reduce of one double counts the votes.

@@ -15,7 +15,7 @@
 
 namespace pith::inline v0 {
 
-/// Compression factors in ascending order. With the factor f, a rank sends 1 / f of the elements.
+/// Compression factors in ascending order, called rungs. With the factor f, a rank sends 1 / f of the elements.
 class factor_ladder {
  public:
   static constexpr std::size_t most_rungs = 24;
@@ -55,39 +55,39 @@ class factor_ladder {
   std::vector<double> rungs_;
 };
 
-/// The method that averages the gains of several steps. A gain is a quotient of two energies. `of_energies` divides the
-/// averages of these energies. `of_quotients` averages the quotients of the steps, as in the paper.
+/// The average of the gains of several steps. The gain of one step is kept / energy (rate_report). `of_energies` is
+/// average(kept) / average(energy). `of_quotients` is average(kept / energy), as in the paper.
 enum class gain_average : std::uint8_t { of_energies, of_quotients };
 
 struct gravac_options {
   factor_ladder ladder = factor_ladder::exponential(10, 1000);
-  double least_gain = 0.7;     ///< a factor with a smaller gain is not used
+  double least_gain = 0.7;     ///< smallest gain with which a factor is used
   double saturation = 0.01;    ///< relative difference up to which two gains, or two throughputs, count as equal
   std::uint32_t window = 500;  ///< steps between two moves on the ladder
   double smoothing = 0.04;     ///< weight of a new value in an average; the paper uses smoothing_for(ranks)
   gain_average average = gain_average::of_energies;
-  std::uint32_t samples = 10;       ///< steps to average before a throughput is compared, at most `window`
-  std::uint32_t fresh_windows = 8;  ///< age in windows above which a throughput is not compared
+  std::uint32_t samples = 10;       ///< a throughput is compared after min(samples, window) steps
+  std::uint32_t fresh_windows = 8;  ///< a throughput that is older than this many windows is not compared
   double regime = 2;                ///< a change of the learning rate by this factor restarts the search
 
   /// The smoothing that the paper uses: min(1, ranks / 100).
   static double smoothing_for(unsigned ranks) { return std::min(1.0, ranks / 100.0); }
 };
 
-/// Measures the gains of two factors, a lower and a higher one. The gain of a factor is the share of |p|^2 that
-/// compression by this factor keeps. Each step uses the higher factor, or the lower factor if only the lower factor's
-/// gain reaches `least_gain`. If both gains are smaller than `least_gain`, the step is dense. If both gains are equal
-/// up to `saturation` after a window, the lower factor is set to the higher factor. After each window, the higher
-/// factor moves up the ladder. The search ends when the two highest throughputs (gain / seconds) are equal up to
-/// `saturation`.
+/// Measures the gains of two factors of a ladder, a lower and a higher one. The gain of a factor is the share of |p|^2
+/// that compression by this factor keeps, where p is the encoder's input. Each step uses the higher factor if its gain
+/// is at least `least_gain`. Otherwise, the step uses the lower factor if the lower factor's gain is at least
+/// `least_gain`. Otherwise, the step is dense. After each window of steps, the lower factor is set to the higher factor
+/// if both gains are equal up to `saturation`. Then the higher factor moves up the ladder. The search ends when the two
+/// highest throughputs are equal up to `saturation`, where the throughput of a factor is gain / seconds per step.
 ///
 ///   requires    tensors whose codec measures, as error_feedback(rated(top_k(...))) does. All tensors get the same rate
-///   state       averages for each of at most 24 factors, about 1.2 kB; saved
+///   state       averages for at most 24 factors, about 1.2 kB in total; saved
 ///   complexity  observe() and decide() allocate nothing
 ///   on NaN      after a NaN or infinite energy the next step is dense, and the averages do not change. If all energies
 ///               are zero, the gain is 1
 ///   errors      if load() throws, the controller is unchanged
-///   reference   Tyagi and Swany, GraVAC, CLOUD 2023; docs/adaptive.md lists open points of the paper, and the
+///   reference   Tyagi and Swany, GraVAC, CLOUD 2023; docs/adaptive.md lists points that the paper leaves open, and the
 ///               differences between gravac and the paper
 class gravac {
  public:
@@ -126,7 +126,8 @@ class gravac {
     return rates;
   }
 
-  /// Restarts the search at the first factor and clears all averages. The next step is dense, since no gain is known.
+  /// Restarts the search at the first factor and clears all averages. The next step is dense, since no gain has been
+  /// measured.
   void reopen() {
     state_.rungs = {};
     state_.sent = dense;
@@ -136,7 +137,7 @@ class gravac {
     state_.in_window = state_.below = 0;
   }
 
-  /// For plots: the lower and the higher factor, the current factor (1 if dense), the gain of the current factor, and
+  /// For plots: the lower and the higher factor, the factor of the next step (1 if dense), the gain of this factor, and
   /// whether the search has ended.
   double low_factor() const { return options_.ladder[state_.low]; }
   double high_factor() const { return options_.ladder[state_.high]; }
@@ -160,8 +161,8 @@ class gravac {
  private:
   static constexpr std::uint32_t dense = ~std::uint32_t{0};
 
-  /// The averages for one factor: the average of its energies or quotients, and the average of gain / seconds over the
-  /// steps that used the factor.
+  /// The averages for one factor: those of `energy` and `kept`, and that of gain / seconds over the steps that used the
+  /// factor.
   struct rung {
     double energy = 0, kept = 0, throughput = 0;
     std::uint64_t seen = 0, samples = 0, last = 0;
@@ -185,13 +186,13 @@ class gravac {
     return of.energy == 0 ? 1 : std::clamp(of.kept / of.energy, 0.0, 1.0);
   }
 
-  /// Updates an average; the first value becomes the average.
+  /// Updates a moving average. The first value becomes the average.
   static void average(double& of, double value, bool is_first, double share) {
     of = is_first ? value : detail::moved(of, value, share);
   }
 
-  /// Returns whether the energies are finite, and updates the gains only in that case. A factor without a report keeps
-  /// its gain. After the search restarts, the step that was measured may have no reports for the new factors.
+  /// Returns whether the energies are finite, and if so, updates the gains. A factor without a report keeps its gain.
+  /// After a restart of the search, the last step may have no reports for the new factors.
   bool note_gains(step_report const& seen) {
     auto const low = sum_at(seen, options_.ladder.rate(state_.low));
     auto const high = sum_at(seen, options_.ladder.rate(state_.high));
@@ -231,8 +232,9 @@ class gravac {
     ++of.samples;
     of.last = state_.step;
   }
-  /// Restarts the search if the learning rate has changed by the factor `regime` since the first step or the last such
-  /// restart. Smaller changes have no effect, since many schedules change the learning rate a little in every step.
+  /// Restarts the search if the learning rate has changed by at least the factor `regime` since the first step or the
+  /// last such restart. A smaller change has no effect, since many schedules change the learning rate a little in every
+  /// step.
   void note_learning_rate(double rate) {
     auto const begun = state_.learning_rate;
     if (begun != 0 && rate < begun * options_.regime && rate > begun / options_.regime) return;
@@ -262,7 +264,7 @@ class gravac {
       state_.high = std::min(state_.high + 1, top_rung());
     }
   }
-  /// Returns whether the two highest throughputs are equal up to `saturation`, and the lower of their two factors.
+  /// Returns whether the two highest throughputs are equal up to `saturation`, and the lower one of the two factors.
   std::pair<bool, std::uint32_t> saturated() const {
     std::uint32_t best = dense, second = dense;
     for (std::uint32_t r = 0; r <= top_rung(); ++r) {

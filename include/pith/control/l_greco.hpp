@@ -17,18 +17,19 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The cost of one choice: its error in bins, which are the units of error, and its number of bytes.
+/// The costs of one choice: its error and its number of bytes. The unit of error is a bin.
 struct knapsack_choice {
   std::uint32_t bins;
   std::uint64_t bytes;
 };
 
-/// Picks one choice per item so that the sum of bins is at most `budget` and the sum of bytes is minimal. Returns an
-/// empty list if no combination fits. Among equally good choices for an item, the first is picked.
+/// Picks one choice per item, so that the sum of bins is at most `budget` and the sum of bytes is minimal. Returns the
+/// indices of these choices, or an empty list if every combination exceeds the budget. Of equally good choices for an
+/// item, the first is picked.
 inline std::vector<std::uint32_t> cheapest_choices(std::vector<std::vector<knapsack_choice>> const& items,
                                                    std::uint32_t budget) {
   constexpr auto none = std::numeric_limits<std::uint64_t>::max();
-  auto cost = std::vector<std::uint64_t>(budget + 1, 0), next = cost;  // [b]: least bytes within b bins
+  auto cost = std::vector<std::uint64_t>(budget + 1, 0), next = cost;  // [b]: fewest bytes within b bins
   auto taken = std::vector<std::uint32_t>(items.size() * (budget + 1));
   for (std::size_t i = 0; i < items.size(); ++i) {
     std::fill(next.begin(), next.end(), none);
@@ -56,21 +57,21 @@ inline std::vector<std::uint32_t> cheapest_choices(std::vector<std::vector<knaps
 
 struct l_greco_options {
   rate_list rates = {0.001, 0.003, 0.01, 0.03, 0.1};  ///< the rates to choose from
-  double reference = 0.01;                            ///< the limit is the total error at this rate
+  double reference = 0.01;                            ///< the limit is the total error with this rate for all tensors
   std::uint64_t interval = 500;                       ///< steps between two choices
   std::uint32_t bins = 10'000;                        ///< errors are rounded up to multiples of limit / bins
 };
 
-/// After each interval, chooses a rate for each tensor. The ranks then send the fewest bytes for which the total error
-/// is within a limit. The total error is the sum of |p - D(C(p))|^2 over all tensors and over the steps of the
-/// interval. The limit is the total error with the reference rate for all tensors. Errors are rounded up to multiples
-/// of limit / bins, so the total error may exceed the limit by the fraction tensors / bins. Before the first choice,
-/// all tensors have the reference rate.
+/// After each interval of steps, chooses a rate for each tensor, so that ranks send the fewest bytes with a total error
+/// within a limit. The total error is the sum of |p - D(C(p))|^2 over all tensors and all steps of the last interval,
+/// where p is the encoder's input. The limit is the total error with the reference rate for all tensors. Errors are
+/// rounded up to multiples of limit / bins, so the total error may exceed the limit by the fraction (number of tensors)
+/// / bins. Before the first choice, all tensors have the reference rate.
 ///
 ///   requires    tensors whose codec measures; `reference` is one of the rates (std::invalid_argument)
 ///   state       each tensor's errors over an interval, and the chosen rates; saved
-///   complexity  tensors x rates x bins once per interval, on the host
-///   on NaN      a step with a NaN or infinite energy is left out of the errors, and the next step is dense
+///   complexity  (number of tensors) x rates x bins operations per interval, on the host
+///   on NaN      a step with a NaN or infinite energy is not added to the errors, and the next step is dense
 ///   errors      if load() throws, the controller is unchanged
 ///   reference   Alimohammadi, Markov, Frantar and Alistarh, L-GreCo, MLSys 2024
 class l_greco {
@@ -126,7 +127,7 @@ class l_greco {
   }
 
  private:
-  /// One rate of one tensor, with the error and the bytes measured for it.
+  /// A rate of a tensor, with the measured error and the payload bytes at this rate.
   struct trial {
     double rate, lost;
     std::uint64_t bytes;
@@ -153,9 +154,9 @@ class l_greco {
     return *found;
   }
 
-  /// All errors are rounded up to whole bins. The budget is the sum of the reference rate's rounded errors, so that the
+  /// Rounds all errors up to whole bins. The budget is the sum of the rounded errors at the reference rate, so the
   /// reference rate always fits. Because of the rounding, the budget may exceed `bins`. A choice whose error alone
-  /// exceeds the allowed total error never fits.
+  /// exceeds `allowed` never fits.
   void choose() {
     double allowed = 0;
     for (auto const& t : trials_) allowed += t.rate == options_.reference ? t.lost : 0;

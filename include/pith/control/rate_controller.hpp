@@ -15,12 +15,12 @@
 
 namespace pith::inline v0 {
 
-/// The energies of one tensor at one rate, summed over the ranks and therefore equal on all ranks. A value that is NaN
-/// on one rank is NaN on all ranks.
+/// The energies of one tensor at one rate, summed over the ranks. So the energies are equal on all ranks, and are NaN
+/// if a rank measured NaN.
 struct rate_report {
   std::uint32_t tensor = 0;
   double rate = 1;
-  double energy = 0;        ///< |p|^2 of the encoder's input p, which includes the residual
+  double energy = 0;        ///< |p|^2, where p is the encoder's input, including the residual
   double kept = 0;          ///< |p|^2 - |p - D(C(p))|^2; for a projection, |D(C(p))|^2
   std::uint64_t bytes = 0;  ///< bytes of one rank's payload at this rate
 
@@ -28,24 +28,24 @@ struct rate_report {
   double gain() const { return energy == 0 ? 1 : kept > 0 ? kept / energy : kept == kept ? 0 : kept; }
 };
 
-/// The measurements of a step, equal on all ranks. A tensor may be reported at several rates. A tensor has no report if
-/// its codec measures no energies.
+/// The measurements of a step, which are equal on all ranks. A tensor has one rate_report per measured rate, and none
+/// if its codec measures no energies.
 struct step_report {
   std::uint64_t step = 0;
   double learning_rate = 0;
   double seconds = 0;  ///< seconds since the end of the previous step, on the slowest rank
   span<rate_report const> tensors = {};
-  span<double const> gradients = {};  ///< |g|^2 per tensor, over all ranks; empty without needs_gradients
+  span<double const> gradients = {};  ///< |g|^2 per tensor, summed over the ranks; empty without needs_gradients
 };
 
-/// A controller's decisions are a pure function of its reports, so ranks with equal reports decide equally. `save()`
-/// and `load()` convert the controller's state to bytes and back. A controller holds no references to other objects,
-/// and only one thread at a time uses it.
+/// A controller chooses the rate of each tensor in each step. Its decisions are a pure function of its reports, so
+/// ranks with equal reports make equal decisions. `save()` and `load()` convert the controller's state to bytes and
+/// back. A controller holds no references to other objects, and only one thread at a time uses it.
 ///
 ///   observe(report)        receives the measurements after a step
-///   decide(step, tensor)   the rate of a tensor in this step; 1 is dense
-///   measures(step, tensor) optional: the rates at which this step measures
-///   needs_gradients        optional: whether reports include |g|^2
+///   decide(step, tensor)   returns the rate of a tensor in this step; 1 is dense
+///   measures(step, tensor) optional: returns the rates at which the tensor's energies are measured in this step
+///   needs_gradients        optional: true if reports must include |g|^2
 ///   load(bytes)            throws std::invalid_argument for a wrong state, and then changes nothing
 template <class R>
 concept rate_controller = std::copyable<R> && requires(R& r, R const& c, step_report const& seen, std::uint64_t step,
@@ -87,8 +87,8 @@ constexpr bool needs_gradients() {
   }
 }
 
-/// Returns average + share x (value - average). The code divides by 1 / share instead of multiplying by `share`. Some
-/// compilers fuse a product and a sum, and ranks would then get different averages.
+/// Returns average + share x (value - average). The code divides by 1 / share, since some compilers would fuse a
+/// product with the sum, and ranks would then get different averages.
 inline double moved(double average, double value, double share) { return average + (value - average) / (1 / share); }
 
 template <class T>

@@ -9,11 +9,11 @@
 
 namespace pith::inline v0 {
 
-/// In epoch e = 1, 2, ... the rate is max(fall^e, density). An epoch has `steps` steps. With the default fall and a
-/// density of 0.001, the first five epochs drop 75, 93.75, 98.4, 99.6 and 99.9 % of the elements.
+/// In epoch e = 1, 2, ... the rate is max(fall^e, density). An epoch has `steps` steps. With the default `fall` and a
+/// density of 0.001, sparsifiers drop 75, 93.75, 98.4, 99.6 and 99.9 % of the elements in the first five epochs.
 ///
 ///   requires    0 < density <= 1, steps >= 1, 0 < fall < 1 (std::invalid_argument)
-///   state       none, since the rate is a function of the step number, which starts at 1
+///   state       none, since the rate is a function of the step number. The first step has number 1
 ///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018, section 3.3
 class warm_up {
  public:

@@ -30,7 +30,7 @@ class buffer {
     if (data_ != nullptr) exec_.deallocate(data_, size_ * sizeof(T));
   }
 
-  /// Ensures a capacity of at least `size` elements. A reallocation discards the contents.
+  /// Ensures at least `size` elements. If the buffer is too small, allocates zeros and discards the old elements.
   void grow(E const& exec, std::size_t size) {
     if (size > size_) *this = buffer(exec, size);
   }

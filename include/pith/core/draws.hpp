@@ -7,13 +7,13 @@
 
 namespace pith::inline v0 {
 
-/// The value of `rank` in calls whose random numbers must be equal on all ranks.
+/// The value of encoding_id::rank if the random numbers must be equal on all ranks.
 inline constexpr std::uint16_t shared_rank = 0xffff;
 
 /// Identifies a tensor. A tensor's random numbers depend on this id and on the step.
 struct tensor_id {
   std::uint64_t seed = 0;
-  std::uint32_t tensor = 0;  ///< the number, below 2^24
+  std::uint32_t tensor = 0;  ///< the tensor's number, below 2^24
   std::uint16_t rank = 0;
 };
 
@@ -24,12 +24,12 @@ struct encoding_id {
   std::uint64_t seed = 0;
   std::uint64_t first = 0;   ///< offset of the first element within its tensor; a multiple of 8
   std::uint32_t tensor = 0;  ///< the tensor's number, 24 bits
-  std::uint16_t rank = 0;    ///< the encoder's rank, also in calls of decode
-  std::uint8_t hop = 0;      ///< the hop of a multi-hop exchange, 3 bits
+  std::uint16_t rank = 0;    ///< the rank that encodes, also when another rank decodes
+  std::uint8_t hop = 0;      ///< number of this encoding among those of one tensor in one step, 3 bits
   std::uint8_t stage = 0;    ///< the stage's position in its chain, 5 bits
 
-  /// A pointer to the word that team::is_last uses. The word is 0 between kernels. The pointer is null if the id was
-  /// not made by a codec_state. Random numbers do not depend on this word.
+  /// A pointer to the word that team::is_last uses; null if the id was not made by a codec_state. The word is 0 between
+  /// kernels. Random numbers do not depend on it.
   std::uint32_t* arrived = nullptr;
 };
 
@@ -43,8 +43,8 @@ constexpr encoding_id next_stage(encoding_id id) {
   return id;
 }
 
-/// The random numbers of one encoding. The Philox key is the seed. The counter has 40 bits for the random block, 24 for
-/// the tensor, 40 for the step, 16 for the rank, 3 for the hop and 5 for the stage.
+/// The random numbers of one encoding. The Philox key is the seed. The Philox counter has 40 bits for the random block,
+/// 24 for the tensor, 40 for the step, 16 for the rank, 3 for the hop and 5 for the stage.
 class draws {
  public:
   PITH_HD explicit constexpr draws(encoding_id const& id)

@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Equivalent to std::bit_cast, which needs a compiler flag in device code.
+/// Equivalent to std::bit_cast. In device code, std::bit_cast would need a compiler flag.
 template <class To, class From>
 PITH_HD inline To bits_as(From const& from) {
   static_assert(sizeof(To) == sizeof(From));
@@ -26,7 +26,7 @@ PITH_HD inline std::int32_t most(std::int32_t a, std::int32_t b) { return a < b 
 
 /// Converts float to half precision. Normal results are rounded with integer arithmetic. Adding 0.5f rounds subnormal
 /// results, because 0.5f has the same unit in the last place as the subnormal numbers of half precision. A minimum and
-/// a maximum then select the valid result. Minimum and maximum need no branch, so loops vectorise.
+/// a maximum then select the valid result without a branch, so that loops vectorise.
 PITH_HD inline std::uint16_t half_bits(float value) {
   auto const bits = bits_as<std::int32_t>(value);
   auto const magnitude = bits & 0x7fffffff;
@@ -53,7 +53,7 @@ PITH_HD inline std::uint16_t bfloat16_bits(float value) {
 
 }  // namespace detail
 
-/// IEEE 754 binary16. The layout equals that of CUDA's __half. Conversions round to nearest, ties to even.
+/// IEEE 754 binary16, with the layout of CUDA's __half. Conversions round to nearest, ties to even.
 struct half {
   half() = default;
   PITH_HD explicit half(float value) : bits(detail::half_bits(value)) {}
@@ -62,8 +62,8 @@ struct half {
   std::uint16_t bits;
 };
 
-/// bfloat16: the upper 16 bits of a binary32. The layout equals that of CUDA's __nv_bfloat16. Conversions round to
-/// nearest, ties to even.
+/// bfloat16: the upper 16 bits of a binary32, with the layout of CUDA's __nv_bfloat16. Conversions round to nearest,
+/// ties to even.
 struct bfloat16 {
   bfloat16() = default;
   PITH_HD explicit bfloat16(float value) : bits(detail::bfloat16_bits(value)) {}
@@ -110,7 +110,7 @@ PITH_HD inline To element_cast(From value) {
   }
 }
 
-/// True if x is neither NaN nor infinite. Replaces std::isfinite, which needs a compiler flag in device code.
+/// True if `value` is neither NaN nor infinite. In device code, std::isfinite would need a compiler flag.
 template <real T>
 PITH_HD inline bool is_finite(T value) {
   auto const wide = element_cast<accum<T>>(value);
@@ -122,8 +122,8 @@ namespace detail {
 template <class A>
 using bits_of = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
 
-/// The only NaN that payloads contain, because the bit pattern of a computed NaN depends on the processor.
-/// `written_nan` is a constant, so that device code can use it.
+/// The NaN that encoders write to payloads. A computed NaN is not written, because its bit pattern depends on the
+/// processor. `written_nan` is a constant, so that device code can use it.
 template <std::floating_point A>
 inline constexpr A written_nan = std::numeric_limits<A>::quiet_NaN();
 
@@ -154,7 +154,7 @@ PITH_HD inline std::int32_t nearest_integer(A x, A most) {
   return (size ^ sign) - sign;
 }
 
-/// Returns max(a, b), or NaN if a or b is NaN. The code has two conditional expressions, because g++ compiles a single
+/// Returns max(a, b), or NaN if a or b is NaN. The code has two conditional expressions, because g++ would compile one
 /// expression with two conditions to jumps.
 template <std::floating_point A>
 PITH_HD constexpr A larger_or_nan(A a, A b) {
@@ -162,8 +162,8 @@ PITH_HD constexpr A larger_or_nan(A a, A b) {
   return a != a ? a : most;
 }
 
-/// Returns the scale `value`, or NaN if it is not finite. A decoder cannot restore a bucket from an infinite scale; a
-/// bucket with the scale NaN is decoded as NaN.
+/// Returns the scale `value` if it is finite, and NaN otherwise. A bucket with the scale NaN is decoded as NaN. With an
+/// infinite scale, a bucket could not be decoded.
 template <class A>
 PITH_HD inline A finite_or_nan(A value) {
   return is_finite(value) ? value : A{detail::written_nan<A>};

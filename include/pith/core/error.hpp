@@ -12,7 +12,7 @@
 
 namespace pith::inline v0 {
 
-/// Thrown if a workspace is smaller than a codec needs.
+/// Thrown if a workspace is smaller than a call needs.
 struct workspace_exhausted : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -22,7 +22,7 @@ struct agreement_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Thrown if a communicator's library reported a failure, or if another rank aborted.
+/// Thrown if a communicator's library reports a failure, or if another rank fails.
 struct communication_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -40,7 +40,7 @@ inline std::string shortest(double value) { return numeral(value); }
 inline std::string hexadecimal(std::uint64_t value) { return numeral(value, 16); }
 
 /// Converts a value to text. A number is converted to the shortest decimal representation that parses to the same
-/// number. <sstream> is not included, because it has more lines than all headers of a codec together.
+/// number. <sstream> is not used, because it has more lines than all headers of a codec together.
 inline std::string_view written(std::string_view words) { return words; }
 inline std::string_view written(char const& letter) { return {&letter, 1}; }
 template <class N>
@@ -56,14 +56,14 @@ std::string text(Parts const&... parts) {
   return joined;
 }
 
-/// Concatenates the texts of all arguments, after the prefix of the library's error messages.
+/// Returns the prefix of the library's error messages, followed by the texts of all arguments.
 template <class... Parts>
 std::string sentence(Parts const&... parts) {
   return text("pith::", parts...);
 }
 
-/// All parts are evaluated, even if the condition holds. If a part allocates and the call must not, write
-/// `if (...) throw` instead.
+/// Throws std::invalid_argument unless `holds`. The caller evaluates all parts, even if `holds` is true. If a part
+/// allocates where allocations are forbidden, write `if (...) throw` instead.
 template <class... Parts>
 void require(bool holds, Parts const&... parts) {
   if (!holds) throw std::invalid_argument(sentence(parts...));

@@ -1,4 +1,4 @@
-// pith/core/executor.hpp — the executor concept: a memory space and a few asynchronous primitives.
+// pith/core/executor.hpp — the executor concept: a memory space and a few asynchronous functions.
 #pragma once
 
 #include <pith/core/span.hpp>
@@ -33,16 +33,18 @@ struct noop {
 
 }  // namespace detail
 
-/// An executor runs function objects, which are PITH_HD aggregates. A primitive may return before its work is done.
-/// Later primitives see the effects of earlier primitives.
+/// An executor runs function objects, which are PITH_HD aggregates. A function of the executor may return before its
+/// work is done. Later functions see the effects of earlier functions.
 ///
 ///   for_each_index(n, f)           calls f(i) for each i < n, in any order
 ///   for_each_block(blocks, body)   calls body(team, memory, b) for each b < blocks, in any order. `team` is the
-///                                  threads of the block; `memory` is a Body::memory in block-local (shared) memory
+///                                  threads of the block. `memory` is a Body::memory in block-local memory (shared
+///                                  memory on a device)
 ///   items_per_block                the preferred number of elements per block, a multiple of 512. A body with a
-///                                  different number of elements per block declares its own items_per_block or
-///                                  block_elements(), so that threads share its blocks evenly
-///   copy, fill, upload, download   move bytes within the memory space, into it and out of it. download waits. upload
+///                                  different number of elements per block declares items_per_block or
+///                                  block_elements(), so that the executor can divide the blocks evenly among threads
+///   copy, fill                     write bytes within the memory space
+///   upload, download               copy bytes from host memory to the memory space, and back. download waits. upload
 ///                                  may read its source until wait() returns
 ///   wait                           returns after all submitted work is done
 template <class E>
@@ -69,9 +71,9 @@ concept host_executor = executor<E> && std::same_as<space_of<E>, host_space>;
 
 }  // namespace detail
 
-/// A minimal executor, which only concepts use. With `archetype`, concepts can check a stage before the real executor
-/// is known. The functions of `archetype` are never called. The functions still need bodies, because an unoptimised
-/// build links each caller whose return type had to be deduced.
+/// A minimal executor, with which concepts check a stage before the real executor is known. The functions of
+/// `archetype` are never called. They need bodies, because an unoptimised build links each caller whose return type had
+/// to be deduced.
 struct archetype {
   using space = host_space;
   static constexpr char const* name() { return "archetype"; }

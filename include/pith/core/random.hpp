@@ -20,7 +20,7 @@ struct philox_key {
   std::uint32_t word[2];
 };
 
-/// The generator Philox4x32-10. Salmon, Moraes, Dror and Shaw, Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011.
+/// The generator Philox4x32-10 of Salmon, Moraes, Dror and Shaw, Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011.
 PITH_HD constexpr random_block philox4x32_10(random_block counter, philox_key key) {
   for (int round = 0; round < 10; ++round) {
     auto const p0 = std::uint64_t{0xD2511F53u} * counter.word[0];

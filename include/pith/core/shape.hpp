@@ -9,8 +9,8 @@
 namespace pith::inline v0 {
 
 /// The shape of a tensor with `n` elements. A matrix has `rows` rows of `n / rows` elements in row-major order. A stage
-/// whose rate_form is `bounded` emits at most `capacity` values. A smaller capacity makes the payload smaller, without
-/// a change of the codec.
+/// whose rate_form (codec/capability.hpp) is `bounded` emits at most `capacity` values, so a smaller capacity makes the
+/// payload smaller.
 struct shape {
   std::uint64_t n = 0;
   std::uint64_t rows = 1;
@@ -22,8 +22,8 @@ struct shape {
 
 constexpr shape vector(std::uint64_t n) { return {n}; }
 
-/// The shape of a matrix in row-major order. For a convolution, each row is an output channel; for an embedding, each
-/// row is a token. Throws std::invalid_argument if rows x columns is 2^64 or more.
+/// The shape of a matrix in row-major order. The rows of a convolution are its output channels, and the rows of an
+/// embedding are its tokens. Throws std::invalid_argument if rows x columns is 2^64 or more.
 constexpr shape matrix(std::uint64_t rows, std::uint64_t columns) {
   if (columns > 0 && rows > ~std::uint64_t{0} / columns) {
     throw std::invalid_argument(

@@ -20,7 +20,7 @@ namespace detail {
 template <class S>
 concept memory_space = std::same_as<S, host_space> || std::same_as<S, device_space>;
 
-/// A contiguous range with elements of type T, or of T without const. As with std::span, a temporary container converts
+/// A contiguous range whose elements have type T, or T without const. As with std::span, a temporary container converts
 /// only to a span of const elements.
 template <class R, class T>
 concept contiguous_range_of = (std::is_lvalue_reference_v<R> || std::is_const_v<T> ||
@@ -32,8 +32,8 @@ concept contiguous_range_of = (std::is_lvalue_reference_v<R> || std::is_const_v<
 
 }  // namespace detail
 
-/// A span of `size()` elements in a memory space. Only a host span is a range, so a device span does not convert to a
-/// host span.
+/// A span of `size()` elements in the memory space `Space`. Only a host span is a range, so a device span does not
+/// convert to a host span.
 template <class T, detail::memory_space Space = host_space>
 class span {
  public:

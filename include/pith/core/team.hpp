@@ -10,17 +10,18 @@
 
 namespace pith::inline v0 {
 
-/// The names that codecs of other libraries use. docs/design.md states how stable these names are.
+/// The namespace for names that codecs of other libraries use. docs/design.md states how stable these names are.
 namespace ext {
 
-/// A count known at compile time, so that a loop with this count needs no remainder loop. Replaces
-/// std::integral_constant, which needs a compiler flag in device code.
+/// A count that is known at compile time, so that a loop with this count needs no remainder loop. In device code,
+/// std::integral_constant would need a compiler flag.
 template <std::uint32_t N>
 struct constant {
   PITH_HD constexpr operator std::uint32_t() const { return N; }
 };
 
-/// Storage for N values of a trivially copyable type. The constructors of objects in block-local memory do not run.
+/// Storage for N values of a trivially copyable type. It has no constructor, since constructors of objects in
+/// block-local memory do not run.
 template <class T, std::uint32_t N>
 struct fast_array {
   PITH_HD T* data() { return reinterpret_cast<T*>(bytes); }
@@ -81,29 +82,30 @@ inline constexpr std::uint32_t kept_slack = 16;
 /// team call the same functions in the same order. After each call, every thread sees all writes of the call.
 ///
 ///   for_each(n, f)               calls f(i) for i < n, in any order; n is an integer or an ext::constant
-///   for_each_in(n, width, row)   calls row(i / width)(i) for i < n; row(j) reads the data of row j once, for all its
-///                                elements
-///   for_each_run(n, well, f)     calls f(i, run) for runs of neighbouring elements that together cover n elements;
-///                                each run starts at element i. A team of one thread has one run. Other teams have one
-///                                octet per thread. `well` means that octets are aligned for vector access
-///                                (core/detail/runs.hpp)
+///   for_each_in(n, width, row)   calls row(i / width)(i) for i < n. row(j) reads the data of row j once, for all
+///                                elements of the row
+///   for_each_run(n, well, f)     calls f(i, run) for runs of neighbouring elements that together cover n elements. The
+///                                run starts at element i. For a team of one thread, one run has all elements. For
+///                                other teams, a run is an octet, which is 8 elements or fewer. `well` means that
+///                                octets are aligned for vector access (core/detail/runs.hpp)
 ///   specializes                  true if a second copy of a body, compiled for constant loop counts, is faster
 ///   by_octets                    true if runs are octets. A thread then keeps its octet in registers and does not
-///                                access block-local memory in each operation. Such a team also has this function
+///                                access block-local memory in each operation. Only such a team has merge_rows
 ///   merge_rows(lanes, stride, rows, width, f, merge)
 ///                                sets lanes[stride r], for each r < rows, to the merge of f(r width + i) over i <
-///                                width. The upper half is merged into the lower half. `width` is an ext::constant
-///   random(from, first, g, to)   sets to[8 j + lane] = from(first + j).lane(lane) for j < g
+///                                width. The upper half of the values is merged into the lower half, repeatedly, until
+///                                one value is left. `width` is an ext::constant
+///   random(from, first, g, to)   sets to[8 j + lane] = from(first + j).lane(lane) for j < g and lane < 8
 ///   count(n, keep)               returns the number of indices i < n for which keep(i) is true
-///   compact(n, keep, emit)       calls emit(i, place) for each i < n for which keep(i) is true. Places count from 0 in
-///                                the order of i. Returns the number of calls
+///   compact(n, keep, emit)       calls emit(i, place) for each i < n for which keep(i) is true, where `place` is 0, 1,
+///                                2, ... in ascending order of i. Returns the number of calls
 ///   negatives(x, n, bytes)       sets bit i of `bytes` to x[i] < 0, for i < n. Unused bits of the last byte are zero
 ///   at_least(x, n, least, kept)  writes to `kept` each index i < n with magnitude_bits(x[i]) >= least, in ascending
 ///                                order. `kept` has space for n + kept_slack indices. Returns the number of indices
 ///
 /// The functions that are passed as `f` may call these functions:
 ///
-///   tally(bins, i, holds)        adds `holds` to bins[i] in block-local memory
+///   tally(bins, i, holds)        adds `holds` (0 or 1) to bins[i] in block-local memory
 ///   add(word, amount)            adds `amount` to *word atomically across blocks; returns the old value
 ///
 /// All threads of a team call this function at the end of a block:
@@ -130,7 +132,7 @@ concept team = requires(T const& t, draws const& from, std::uint16_t* to, std::u
   { t.is_last(words, 1u) } -> std::same_as<bool>;
 };
 
-/// A team of one thread, in host or device code. This team is the reference for the other teams.
+/// A team of one thread, in host or device code. Its results are the reference for the other teams.
 struct lone_thread {
   static constexpr bool specializes = false;
   static constexpr bool by_octets = false;

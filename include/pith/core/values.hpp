@@ -10,8 +10,8 @@
 
 namespace pith::inline v0 {
 
-/// The value type of packed symbols with `Bits` bits each, least significant bit first. Eight symbols fill `Bits`
-/// bytes.
+/// The value type of symbols with `Bits` bits each, which are packed from the least significant bit on. Eight symbols
+/// fill `Bits` bytes.
 template <int Bits>
 struct packed {
   static_assert(1 <= Bits && Bits <= 16, "pith: packed<Bits> needs 1 <= Bits <= 16");
@@ -33,15 +33,15 @@ struct storage<T const> : storage<T> {
   using word = typename storage<T>::word const;
 };
 
-/// A view of values in a memory space. Slots in [count, capacity) hold zeros, so that the next stage need not read the
-/// count.
+/// A view of `capacity` values in a memory space. The values in [count, capacity) are zero, so that the next stage need
+/// not read the count.
 template <class T, detail::memory_space Space = host_space>
 struct value_view {
   using count_type = std::conditional_t<std::is_const_v<T>, std::uint32_t const, std::uint32_t>;
 
   typename storage<T>::word* data = nullptr;
-  std::uint64_t capacity = 0;   ///< the number of slots, known on the host
-  count_type* count = nullptr;  ///< in the memory space; null if all slots are used
+  std::uint64_t capacity = 0;   ///< the number of values; the host can read it
+  count_type* count = nullptr;  ///< in the memory space; null if all values are used
 
   template <class U>
     requires(!std::is_const_v<T> && std::same_as<U, T const>)
@@ -54,8 +54,7 @@ constexpr std::size_t value_bytes(std::uint64_t n) {
   return static_cast<std::size_t>(storage<T>::words(n)) * sizeof(typename storage<T>::word);
 }
 
-/// The output of a stage: values, which the next stage encodes, and side information, which goes into the payload
-/// unchanged.
+/// The output of a stage: values, which the next stage encodes, and side information, which is copied to the payload.
 template <class T, detail::memory_space Space = host_space>
 struct encoded {
   using byte_type = std::conditional_t<std::is_const_v<T>, std::byte const, std::byte>;
@@ -68,8 +67,8 @@ struct encoded {
   constexpr operator encoded<U, Space>() const { return {values, side}; }
 };
 
-/// The outputs of `ranks` ranks. All outputs have the same size, and their addresses are `stride` bytes apart. `values`
-/// and `side` belong to rank 0.
+/// The outputs of a stage from `ranks` ranks. All outputs have the same size, and are `stride` bytes apart. `values`
+/// and `side` are those of rank 0.
 template <class T, detail::memory_space Space = host_space>
 struct gathered : encoded<T const, Space> {
   std::size_t stride = 0;

@@ -27,7 +27,8 @@ constexpr std::size_t scratch_for(std::uint64_t n) {
   return detail::align_up(value_bytes<T>(n), detail::scratch_alignment);
 }
 
-/// A bump allocator over memory that the caller owns. Only one executor (one stream) may use a workspace at a time.
+/// A bump allocator over memory that the caller owns. Only one executor, or one CUDA stream, may use a workspace at a
+/// time.
 template <detail::memory_space Space = host_space>
 class workspace {
  public:
@@ -40,7 +41,7 @@ class workspace {
   workspace& operator=(workspace const&) = delete;
 
   /// Returns uninitialised memory for `n` values of type `T`, aligned to 128 bytes. The memory is valid until the
-  /// enclosing mark is destroyed.
+  /// enclosing `scope`, which `mark()` returns, is destroyed.
   template <class T>
   value_view<T, Space> take(std::uint64_t n) {
     auto const size = scratch_for<T>(n);
@@ -55,11 +56,11 @@ class workspace {
     return {data, n, nullptr};
   }
 
-  /// As take<std::byte>(n), returned as a span.
+  /// Returns the memory of take<std::byte>(n) as a span.
   span<std::byte, Space> take_bytes(std::size_t n) { return {take<std::byte>(n).data, n}; }
 
-  /// Throws workspace_exhausted unless `bytes` bytes are left. The message contains the name of the size function that
-  /// returned `bytes`. Library functions check the workspace before they change any data.
+  /// Throws workspace_exhausted unless `bytes` bytes are left. The message contains `size_function`, the name of the
+  /// function that returns `bytes`. Library functions call `require` before they change any data.
   void require(char const* call, char const* size_function, std::size_t bytes) const {
     auto const left = memory_.size() - used_, needed = bytes - std::min(bytes, detail::scratch_alignment);
     if (needed <= left) return;
@@ -67,7 +68,7 @@ class workspace {
                                                " of ", memory_.size(), ": allocate ", size_function));
   }
 
-  /// The destructor frees all workspace allocations made since the construction of this object.
+  /// The destructor frees all memory that was taken from the workspace after the construction of this object.
   class [[nodiscard]] scope {
    public:
     explicit scope(workspace& ws) : ws_(ws), used_(ws.used_) {}

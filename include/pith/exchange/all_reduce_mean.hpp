@@ -52,7 +52,7 @@ void run_round(E const& exec, sub_communicators<Comm>& comms, C const& codec, un
 ///   complexity  a summable codec needs one all-reduce, a collective codec needs its own rounds, and any other codec
 ///               needs one all-gather. The function itself does not allocate
 ///   errors      if all_reduce_mean throws std::invalid_argument, the state is unchanged. After an error of the
-///               communicator, gradient and state hold unspecified values
+///               communicator, gradient and state have unspecified values
 template <class In, executor E, class Comm, class C>
 void all_reduce_mean(E const& exec, sub_communicators<Comm>& comms, C const& codec,
                      span_on<E, std::type_identity_t<In>> gradient, codec_state<In, C, E>& state, workspace_on<E>& ws) {
@@ -79,8 +79,7 @@ void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, std::
   all_reduce_mean<In>(exec, comms, codec, gradient, state, ws);
 }
 
-/// The overload for wrong arguments. A call of this overload fails to compile, by design, with an error that names the
-/// reason.
+/// The overload for wrong arguments. A call of this overload fails to compile, and the error states the reason.
 template <executor E, class Comm, class C, class X, class S>
   requires(!detail::writable_by<X, S, C, E>)
 void all_reduce_mean(E const&, Comm&, C const&, X&&, S&, workspace_on<E>&) { detail::explain_arguments<X, S, C, E>(); }

@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A function that maps a tensor to a codec. A codec policy may also return an object that converts to `any_codec`.
+/// A codec policy is a function that maps a tensor to a codec, or to an object that converts to `any_codec`.
 template <class P, class In, class E>
 concept codec_policy_for = requires(P const& policy, tensor_spec const& tensor) {
   { policy(tensor) } -> std::convertible_to<any_codec<In, E>>;
@@ -32,14 +32,15 @@ constexpr void explain_codec_policy() {
                 "parse<In>(exec, text) returns the codec of a text");
 }
 
-/// The usual codec policy: `codec` compresses matrices. Vectors are not compressed, since they are few and small.
+/// The usual codec policy: `codec` compresses matrices. Vectors are sent uncompressed, since a model has few vector
+/// elements.
 template <class C>
 class matrices {
  public:
   explicit matrices(C codec) : codec_(std::move(codec)) {}
 
-  /// The policy's result for one tensor. A `choice` converts to any_codec<In, E> for any element type and executor that
-  /// C supports. A `choice` refers to the policy's codec.
+  /// The result of the policy for one tensor. A `choice` converts to any_codec<In, E> for any element type and executor
+  /// that C supports. A `choice` contains a reference to the policy's codec.
   struct choice {
     template <real In, executor E>
     operator any_codec<In, E>() const {

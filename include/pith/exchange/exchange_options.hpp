@@ -13,16 +13,17 @@ class exchange_trace;  // pith/comm/trace.hpp
 /// number of bytes in all three modes.
 enum class gather : std::uint8_t {
   padded,     ///< the full capacity of the payload
-  exact,      ///< the used bytes; each round also needs an all-gather of all counts and a host wait
-  predicted,  ///< space for 1.25 x the largest count of the last step; further entries stay in the residual
+  exact,      ///< the used bytes; each round also all-gathers the counts of all payloads, and waits on the host
+  predicted,  ///< space for 1.25 c + 8 entries, where c is the largest count of any rank in the last step; further
+              ///< entries stay in the residual
 };
 
-/// The times at which the ranks check that their settings are equal.
+/// When the ranks check that their settings are equal.
 enum class verify : std::uint8_t {
   when_built,  ///< once, in the constructor; compares tensors, codecs and options
   each_step,   ///< in the constructor and, for debugging, in each step. The check in a step compares step counters,
-               ///< codecs and replicated states. It reads all replicated states, and costs two all-gathers, of 24 and
-               ///< of 8 bytes
+               ///< codecs and replicated states. The check reads all replicated states, and needs an all-gather of 24
+               ///< bytes per rank and one of 8 bytes per rank
 };
 
 /// The options of a gradient_exchange. All options except `trace` and `is_recoverable` must be equal on all ranks.
@@ -32,7 +33,7 @@ struct exchange_options {
   /// The maximum number of gradient bytes in a tensor bucket. A tensor with more bytes is a bucket of its own. The
   /// first bucket contains the last tensors, since the backward pass computes their gradients first. The default is an
   /// eighth of the model's size, but at least 1 MiB and at most 25 MiB. By default, the first bucket's limit is a
-  /// quarter of the other buckets' limit.
+  /// quarter of the other buckets' limit, and a model with less than 2 MiB has one bucket.
   std::optional<std::size_t> bucket_bytes = {};
   /// If true, means are weighted, and each rank passes a weight in each step. Weights cost an all-reduce of one double
   /// per step.
@@ -40,8 +41,8 @@ struct exchange_options {
   verify verification = verify::when_built;
   exchange_trace* trace = nullptr;  ///< an optional trace, which must outlive the exchange
   /// If true, `export_state` can be called after a failed step, and can also return the state before the last complete
-  /// step. The exchange then keeps two copies of all states in memory, and copies all states in each step. A CUDA graph
-  /// must not replay the steps of such an exchange.
+  /// step. The exchange then stores two copies of all states, and copies all states in each step. A CUDA graph must not
+  /// replay the steps of such an exchange.
   bool is_recoverable = false;
 };
 

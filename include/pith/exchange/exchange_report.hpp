@@ -10,8 +10,8 @@
 
 namespace pith::inline v0 {
 
-/// A measured |x|^2 of a tensor, and the part of |x|^2 that compression loses or keeps. share() returns part / |x|^2.
-/// Without a measurement, share() returns NaN. If x = 0, share() returns `of_zeros`.
+/// `all` is |x|^2 of a tensor x, or NaN if |x|^2 was not measured. `part` is the part of |x|^2 that compression loses
+/// or keeps. share() returns part / all, or `of_zeros` if x = 0.
 struct measured_energy {
   double all = std::numeric_limits<double>::quiet_NaN(), part = 0;
 
@@ -27,27 +27,27 @@ struct tensor_report {
   std::uint64_t elements = 0;
   double dense_bytes = 0;    ///< bytes that an all-reduce of the uncompressed gradient would send
   double wire_bytes = 0;     ///< bytes that this rank's interface sent, padding included
-  double ready_seconds = 0;  ///< from begin() to ready(), or to wait()
+  double ready_seconds = 0;  ///< from begin() to ready(), or to wait() if ready() was not called
   double encode_seconds = 0, transfer_seconds = 0, decode_seconds = 0;
   measured_energy lost = {};  ///< lost part of |g|^2, measured by measure_errors
-  measured_energy kept = {};  ///< kept part of |p|^2 at the first measured rate; p is the encoder's input
+  measured_energy kept = {};  ///< kept part of |p|^2 at the first measured rate, where p is the encoder's input
 
   /// The compression ratio dense_bytes / wire_bytes. The ratio is NaN for a single rank, which sends nothing.
   double ratio() const { return dense_bytes / wire_bytes; }
-  /// |g - C(g)| / |g|.
+  /// |g - D(C(g))| / |g|, if measure_errors measured it.
   double error() const { return std::sqrt(lost.share(0)); }
-  /// The gain of gravac: the kept share of |p|^2.
+  /// The kept share of |p|^2, which the controller `gravac` calls the gain.
   double gain() const { return kept.share(1); }
 };
 
 /// The reports of all tensors, and their total.
 ///
 ///   wire_bytes   a rank that passes b bytes to a collective of N ranks sends b (N - 1) in an all-gather, 2 b (N - 1) /
-///                N in an all-reduce, b (N - 1) / N in an all-to-all, and b in a swap or shift. A swap counts as b
-///                bytes also for a rank without a partner. Headers of the transport, weights, and the checks of each
+///                N in an all-reduce, b (N - 1) / N in an all-to-all, and b in a swap or shift. For a swap, b bytes are
+///                counted even on a rank without a partner. Headers of the transport, weights, and the checks of each
 ///                step are not counted
-///   seconds      transfers overlap the backward pass and encoding, so the sum of all seconds is not the duration of a
-///                step
+///   seconds      transfers overlap the backward pass and encoding, so the sum of all seconds may exceed the duration
+///                of a step
 struct exchange_report {
   std::vector<tensor_report> tensors;
   tensor_report total;

@@ -17,10 +17,10 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The schedule of merges. Let `inner` be the largest power of two that is at most `ranks`. The ranks below `inner`
-/// swap entries with the ranks at the distances 1, 2, 4, ... If `inner` is below `ranks`, there are two further rounds.
-/// In the first round, each rank numbered `inner` or above "folds in": it sends its entries to a rank below `inner`. In
-/// the last round, the ranks that folded in receive the result.
+/// The schedule of merges. Let `inner` be the largest power of two that is at most `ranks`. For d = 1, 2, 4, ... <
+/// inner, each rank r < inner swaps entries with rank r xor d, in one round per d. If `inner` < `ranks`, two rounds are
+/// added. In an added first round, each rank r >= inner sends its entries to rank r - inner, which is called folding.
+/// In an added last round, the ranks that folded receive the result.
 struct merge_rounds {
   unsigned ranks, inner;  ///< inner: the largest power of two, at most `ranks`
   bool folds;
@@ -31,16 +31,16 @@ struct merge_rounds {
     auto const swaps = static_cast<unsigned>(std::bit_width(inner)) - 1;
     return std::max(1u, swaps + (folds ? 2 : 0));
   }
-  /// `is_fold` returns whether the ranks numbered `inner` and above fold in during this round. `returns_result` returns
-  /// whether these ranks receive the result during this round.
+  /// `is_fold` returns whether the ranks r >= inner fold in this round. `returns_result` returns whether these ranks
+  /// receive the result in this round.
   bool is_fold(unsigned round) const { return folds && round == 0; }
   bool returns_result(unsigned round) const { return folds && round + 1 == count(); }
   std::uint32_t distance(unsigned round) const {
     return is_fold(round) || returns_result(round) ? inner : 1u << (folds ? round - 1 : round);
   }
-  /// Whether another rank folds into this one.
+  /// Whether another rank sends its entries to `rank` when folding.
   bool is_folded_into(unsigned rank) const { return rank + inner < ranks; }
-  /// Whether a rank merges the received entries with its own in this round.
+  /// Whether `rank` merges received entries with its own entries in this round.
   bool merges(unsigned round, unsigned rank) const {
     return rank < inner && !returns_result(round) && (rank ^ distance(round)) < ranks;
   }
@@ -61,7 +61,7 @@ struct hold_pairs {
   }
 };
 
-/// Drops a rank's own entries that a merge did not keep.
+/// Replaces the index of an entry that a merge did not keep by `no_index`.
 template <class A>
 struct drop_unkept {
   A const* marks;
@@ -72,7 +72,8 @@ struct drop_unkept {
   }
 };
 
-/// Sets x to `share` times the result. An index out of range is skipped, since received indices may be damaged.
+/// Sets the elements of x that are in the result to `share` times their sums. Skips an index that is out of range,
+/// since received indices may be damaged.
 template <class In>
 struct place_share {
   pairs<In const> from;
@@ -95,25 +96,25 @@ struct copy_indices {
 
 }  // namespace detail
 
-/// Exchanges the k entries of largest magnitude of each rank, where k = max(1, floor(density n)). In log2(N) rounds,
-/// pairs of ranks sum their entries and keep the k largest sums. After these rounds, all ranks have the same k sums.
-/// The result is these sums, divided by N. If N is not a power of two, let P be the largest power of two below N. Each
-/// rank numbered P or above first sends its entries to a rank below P. In a last round, the ranks numbered P or above
-/// receive the result.
+/// Exchanges the k entries of largest magnitude of each rank, where k = max(1, floor(density n)). Let P be the largest
+/// power of two that is at most N. In log2(P) rounds, pairs of ranks sum their entries and keep the k largest sums.
+/// After these rounds, the ranks below P have the same k sums. The result is these sums, divided by N. If N > P, each
+/// rank numbered P or above first sends its entries to a rank below P, and receives the result in a last round.
 ///
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^31; a communicator with send_recv
 ///   state       k pairs and 2 k indices between the rounds; not saved
-///   complexity  log2(N) swaps of k values and k indices, and two further swaps if N is not a power of two; no host
-///               wait. Selects k of n entries, and k of 2 k entries in each round. Needs scratch of n elements of
-///               accum<In>, but accesses only the elements of received entries
+///   complexity  log2(P) swaps of k values and k indices, and two further swaps if N > P; no host wait. Selects k of n
+///               entries once, and k of 2 k entries per merge. Needs scratch of n elements of accum<In>, but accesses
+///               only the elements of received entries
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than all other values. Sums are sent as
 ///               values of In, so sums in half may overflow
-///   errors      a merge may drop an entry that belongs to the k largest sums; for two ranks the result is exact
+///   errors      a merge may drop an entry whose sum over all ranks is among the k largest; for two ranks the result is
+///               exact
 ///   properties  outside an exchange, g_top_k behaves as the codec top_k. In error_feedback, a rank's entry counts as
-///               sent if every merge kept the entry. So N x mean + the sum of all residuals = the sum of all gradients
+///               sent if every merge kept the entry. So N x mean + sum of residuals = sum of compensated gradients
 ///   reference   Shi, Wang, Zhao, Tang, Wang, Huang and Chu, A Distributed Synchronous SGD Algorithm with Global Top-k
 ///               Sparsification for Low Bandwidth Networks, ICDCS 2019. The paper merges in a tree and broadcasts the
-///               result; here all ranks merge
+///               result; in g_top_k, all ranks merge
 class g_top_k : public detail::sparse_exchange {
  public:
   explicit g_top_k(double density) : sparse_exchange("g_top_k", density) {}
@@ -121,9 +122,9 @@ class g_top_k : public detail::sparse_exchange {
   g_top_k at(double density) const { return g_top_k(density); }
   bool states_follow_rate() const { return true; }
 
-  /// State that is kept between the rounds but is not saved. The first k indices in `sent` are those of this rank's own
-  /// entries. The last k indices are those of the rank that folded into this rank. If a merge did not keep an entry,
-  /// its index is `no_index`.
+  /// State that is kept between the rounds but is not saved. `held` has this rank's current k entries. The first k
+  /// indices in `sent` are those of this rank's own entries. The last k indices are those of the rank that folded into
+  /// this rank. If a merge did not keep an entry, its index is `no_index`.
   template <executor E>
   struct between {
     buffer<std::byte, E> held;
@@ -191,7 +192,7 @@ class g_top_k : public detail::sparse_exchange {
                            detail::place_share<In>{result, n, accum<In>{1} / static_cast<accum<In>>(cx.ranks), x.data});
   }
 
-  /// `sent` receives those entries of p that this rank sent and that every merge kept.
+  /// Sets `sent` to the entries of p that this rank sent and that every merge kept.
   template <real In, executor E>
   void delivered(context<In, E> const& cx, values_on<E, In const> p, values_on<E, In const> mean, values_on<E, In> sent,
                  no_state const&, between<E> const& local) const {
@@ -206,8 +207,8 @@ class g_top_k : public detail::sparse_exchange {
     return {pieces.values(0), pieces.indices(0)};
   }
 
-  /// Adds the entries of this rank and of its partner, and keeps the k largest sums. Both ranks add the lower rank's
-  /// entries first, so both get equal results.
+  /// Adds the entries of this rank and of its partner, and keeps the k largest sums. Both ranks add the entries of the
+  /// lower rank first, so their results are bitwise equal.
   template <class In, class E>
   void merge(context<In, E> const& cx, detail::merge_rounds const& plan, unsigned round, unsigned rank,
              detail::pairs<In const> const& received, between<E>& local) const {

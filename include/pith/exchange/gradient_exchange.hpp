@@ -30,40 +30,42 @@
 
 namespace pith::inline v0 {
 
-/// Exchanges a model's gradients. A gradient_exchange owns the codecs, their states, the buffers and the schedule. The
-/// payloads of a tensor bucket travel together, with one transfer per round and kind of collective.
+/// Replaces a model's gradients by their decoded means over the ranks, once per step. An exchange consists of rounds
+/// (codec/rounds.hpp): each rank produces payloads, transfers move them, and each rank absorbs the received payloads. A
+/// tensor bucket is a group of tensors whose payloads travel together, with one transfer per round and kind of
+/// collective.
 ///
-///   exchange.begin(gradients);   // begins a step; all tensors lie one after another
-///   exchange.ready(i);           // gradient i has been written; a complete tensor bucket is sent
+///   exchange.begin(gradients);   // begins a step; `gradients` contains all tensors one after another
+///   exchange.ready(i);           // gradient i has been written; a bucket whose gradients are all ready is sent
 ///   exchange.wait();             // marks the other gradients as ready; returns when all are means
 ///   exchange.all_reduce_mean(gradients);   // begin, ready and wait in one call
 ///   exchange.change(codecs);     // between steps: sets other codecs or rates
 ///
-///   requires    equal tensors, codecs and options on all ranks. From ready() until wait() returns, only the exchange
-///               may access the gradient's memory. After a failed step, only the exchange may access this memory until
-///               the exchange is destroyed. Only one thread at a time may use the exchange. On a host, the first
-///               ready() starts a thread that runs the exchange, so the communicator must accept calls from that
+///   requires    equal tensors, codecs and options on all ranks. From ready(i) until wait() returns, only the exchange
+///               may access gradient i. After a failed step, only the exchange may access the gradients until the
+///               exchange is destroyed. Only one thread at a time may use the exchange. On a host, the first ready() of
+///               a step starts a thread that calls the communicator. The communicator must accept calls from that
 ///               thread. With MPI, such calls need MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if no other thread
-///               calls MPI during a step. On a device, ready() and wait() only enqueue work, so gradients must be
-///               written and means must be read in the order of the executor's stream
+///               calls MPI during a step. On a device, ready() and wait() only enqueue work on the executor's stream.
+///               So the kernels that write gradients or read means must be ordered on this stream
 ///   state       the codecs' states; export_state saves them, import_state restores them
-///   complexity  holds two buffers for the payloads of the largest tensor bucket, and two buffers for the payloads of
-///               all ranks (four with gather::exact). The constructor, change() and fit_buckets() allocate; a step does
-///               not. The number of transfers does not depend on the number of tensors in a bucket. With power_sgd, for
-///               example, a bucket needs one all-reduce for all factors P and all uncompressed tensors, and one
-///               all-reduce for all factors Q
+///   complexity  holds two buffers for the payloads of the largest tensor bucket, and two buffers for the payloads that
+///               this bucket receives from all ranks (four with gather::exact). The constructor, change() and
+///               fit_buckets() allocate; a step does not. The number of transfers does not depend on the number of
+///               tensors in a bucket. With power_sgd, for example, a bucket needs one all-reduce for all factors P and
+///               all uncompressed tensors, and one all-reduce for all factors Q
 ///   errors      the constructor throws agreement_error on all ranks if tensors, codecs or options differ. If a rank
 ///               could not build its exchange, that rank throws its own error, and the other ranks throw
-///               agreement_error. After a step that threw, the gradients hold unspecified values, and the states of
-///               different tensors or ranks may be of different steps. No step can then begin before import_state().
-///               Memory that the transport may still use is kept until the program ends
-///   owns        the codecs and states. The communicator and options.trace must outlive this object
+///               agreement_error. After a step that threw, the gradients have unspecified values, and the states of
+///               different tensors or ranks may be of different steps. begin() then throws until import_state() has
+///               restored a state. Memory that the transport may still use is never freed
+///   owns        the codecs, the states and the buffers. The communicator and options.trace must outlive this object
 template <real In, executor E, class Comm>
 class gradient_exchange {
  public:
   using codec_type = any_codec<In, E>;
 
-  /// `policy(tensor)` returns the codec of a tensor. The exchange does not keep the policy.
+  /// `policy(tensor)` returns the codec of a tensor. The exchange does not store the policy.
   template <detail::codec_policy_for<In, E> Policy>
   gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
                     exchange_options const& options = {})
@@ -110,14 +112,14 @@ class gradient_exchange {
   /// all-gather, the largest possible size is counted.
   pith::traffic traffic(subgroup among) const { return engine_->pipeline.traffic(among); }
 
-  /// Replaces the gradients, all tensors one after another, by their decoded means over the ranks. With
-  /// exchange_options::is_weighted, the mean is sum(weight x gradient) / sum(weight).
+  /// Replaces the gradients by their decoded means over the ranks. `gradients` contains all tensors one after another.
+  /// With exchange_options::is_weighted, the mean is sum(weight x gradient) / sum(weight).
   void all_reduce_mean(span_on<E, In> gradients, double weight = 1) {
     begin(gradients, weight);
     wait();
   }
 
-  /// Begins a step. The backward pass then writes the gradients to this memory, all tensors one after another.
+  /// Begins a step. The backward pass then writes all tensors to `gradients`, one after another.
   void begin(span_on<E, In> gradients, double weight = 1) {
     require_begin(gradients.size(), weight);
     begin(weight);
@@ -132,9 +134,10 @@ class gradient_exchange {
     phase_ = phase::ready;
   }
 
-  /// True once a step has thrown or has been abandoned, until import_state() is called.
+  /// True after a failed step, until import_state() is called. A step fails if one of its rounds throws, or if it is
+  /// abandoned after its first round has begun.
   bool has_failed() const { return phase_ == phase::failed; }
-  /// Throws std::invalid_argument during a step. The message names `call`.
+  /// Throws std::invalid_argument during a step. The message contains `call`.
   void require_between_steps(char const* call) const { detail::require_between_steps(phase_, call); }
   /// Throws std::invalid_argument during a step and after a failed step.
   void require_idle(char const* call) const { detail::require_idle(phase_, call); }
@@ -146,9 +149,8 @@ class gradient_exchange {
     if (gather_mode_ != gather::padded) detail::require_no_capture(exec_, gather_mode_);
   }
 
-  /// Marks the gradient of a tensor as written. The memory of the gradient then belongs to the exchange until `wait()`
-  /// returns. If only the main thread may call the communicator, `ready()` throws std::invalid_argument and changes
-  /// nothing.
+  /// Marks the gradient of a tensor as written. Until `wait()` returns, only the exchange may access the gradient. If
+  /// only the main thread may call the communicator, `ready()` throws std::invalid_argument and changes nothing.
   void ready(std::size_t tensor) {
     require_ready(tensor);
     detail::require(model().is_laid(tensor),
@@ -156,7 +158,7 @@ class gradient_exchange {
                     ", gradient)");
     guarded([&] { engine_->add(tensor); });
   }
-  /// Marks the gradient of a tensor as written, and passes its address.
+  /// Sets the address of a tensor's gradient, and marks this gradient as written.
   void ready(std::size_t tensor, span_on<E, In> gradient) {
     require_ready(tensor);
     detail::require_size("gradient_exchange::ready", "gradient", tensors()[tensor].dims.n, gradient.size());
@@ -178,8 +180,8 @@ class gradient_exchange {
     wait_seconds_ = std::chrono::duration<double>(clock::now() - begun).count();
   }
 
-  /// Skips this rank's step. All ranks must skip the same step. Gradients and states do not change, so the next step
-  /// sends the residuals. Call `skip()` before `begin()`, or while no tensor bucket is complete.
+  /// Skips this rank's step. All ranks must skip the same step. Gradients and states do not change. During a step,
+  /// `skip()` throws if all gradients of tensor bucket 0 are ready. Before `begin()`, `skip()` has no effect.
   void skip() {
     if (phase_ == phase::idle) return;
     detail::require_step(phase_, "skip");
@@ -191,9 +193,9 @@ class gradient_exchange {
   }
 
   /// Gives up a step that this rank cannot complete, for instance after the backward pass threw. `abandon()` waits for
-  /// this rank's pending transfers. If a round has begun, the step has then failed on this rank as if `wait()` had
-  /// thrown. Otherwise, this rank has skipped the step. On the other ranks, the step fails when the communicator's
-  /// timeout expires.
+  /// this rank's pending transfers. If a round of the step has begun, the step fails on this rank, as if `wait()` had
+  /// thrown. Otherwise, this rank skips the step. On the other ranks, the step fails when the communicator's timeout
+  /// expires.
   void abandon() {
     if (phase_ != phase::ready) return;
     try {
@@ -212,11 +214,11 @@ class gradient_exchange {
   }
 
   /// Sets one codec per tensor, for the next step and all later steps. All ranks call `change()` between steps, with
-  /// equal codecs. A state is kept if the new codec is the old codec, or is `old.at(rate)`. Any other codec starts with
-  /// a new state. If the rate changes, `ok_top_k` and `g_top_k` also start with a new state. A residual is kept if the
-  /// old and the new codec have the same feedback policy, and is lost otherwise.
+  /// equal codecs. A tensor's state is kept if its new codec is its old codec, or is `old.at(rate)`. Otherwise the
+  /// codec starts with a new state. If the rate changes, `ok_top_k` and `g_top_k` also start with a new state. A
+  /// residual is kept if the old and the new codec have the same feedback policy, and is lost otherwise.
   ///
-  ///   complexity  two small all-gathers and a new plan. Allocates the new states, and larger buffers if needed
+  ///   complexity  two small all-gathers and a new schedule. Allocates the new states, and larger buffers if needed
   ///   errors      agreement_error on all ranks if codecs differ between ranks. If a codec does not fit its tensor,
   ///               each rank that passed this codec throws std::invalid_argument, and the other ranks throw
   ///               agreement_error. After these errors, the exchange keeps the old codecs
@@ -224,22 +226,22 @@ class gradient_exchange {
     require_idle("change");
     change_to(std::move(codecs));
   }
-  /// Sets the codecs without a check between ranks, for a rank that has lost contact with the other ranks. The rank may
-  /// then call export_state(), but must not begin a step.
+  /// Sets the codecs without a check between ranks, for a rank that can no longer communicate. The rank may then call
+  /// export_state(), but must not begin a step.
   void change_alone(std::vector<codec_type> codecs) {
     require_idle("change_alone");
     engine_->pipeline.apply(engine_->pipeline.prepare(std::move(codecs)));
   }
 
-  /// Forms new tensor buckets from measurements of the last step: the time at which each gradient was ready, and the
-  /// duration of each bucket's transfers. The tensors are ordered by the time at which their gradients became ready on
-  /// the slowest rank. Within the limits of `bucket_bytes`, the new buckets let the last transfer end as early as
-  /// possible. If the communicator's order of additions does not depend on the message size, the old and the new
-  /// buckets give bitwise equal means. All ranks call fit_buckets() between steps, for example after the second step.
-  /// In the last step before this call, `begin()` must have been called before the backward pass, and `ready()` during
-  /// the backward pass. On a device, the measured times are those at which the host enqueues the work.
+  /// Computes new tensor buckets from two measurements of the last step: the time at which each gradient was ready, and
+  /// the duration of each bucket's transfers. The tensors are ordered by the time at which their gradients became ready
+  /// on the slowest rank. Within the limit exchange_options::bucket_bytes, the new buckets let the last transfer end as
+  /// early as possible. If the communicator's order of additions does not depend on the message size, the old and the
+  /// new buckets give bitwise equal means. All ranks call fit_buckets() between steps, for example after the second
+  /// step. In the last step before this call, `begin()` must have been called before the backward pass, and `ready()`
+  /// during the backward pass. On a device, the measured times are the times at which the host enqueues the work.
   ///
-  ///   complexity  three small all-gathers and a new plan. Allocates if a bucket has grown
+  ///   complexity  three small all-gathers and a new schedule. Allocates if the largest bucket has grown
   ///   errors      agreement_error on all ranks if messages were damaged. After this error, the exchange keeps the old
   ///               buckets
   void fit_buckets() {
@@ -254,7 +256,8 @@ class gradient_exchange {
   }
 
   /// The bytes and seconds of the last step on this rank, and the errors that measure_errors() measured. Call report()
-  /// between steps. Seconds are 0 before the first step with the current buckets and codecs.
+  /// between steps. Until a step with the current buckets and codecs has ended, the seconds of encoding, transfers and
+  /// decoding are 0.
   exchange_report report() const {
     require_between_steps("report");
     auto all = exchange_report();
@@ -266,9 +269,10 @@ class gradient_exchange {
     all.wait_seconds = wait_seconds_;
     return all;
   }
-  /// For `report()`, measures the error |g - C(g)| / |g| of each codec on this rank's gradients. `gradients` contains
-  /// all tensors one after another. Each measurement starts with a new state, so there is no residual, and `power_sgd`
-  /// has no warm start. Gradients and states of the exchange do not change. Call measure_errors() between steps.
+  /// For `report()`, measures the error |g - D(C(g))| / |g| of each codec on this rank's gradients. `gradients`
+  /// contains all tensors one after another. Each measurement starts with a new state: the residual is zero, and
+  /// `power_sgd` has no warm start. Gradients and states of the exchange do not change. Call measure_errors() between
+  /// steps.
   ///
   ///   complexity  encodes and decodes all tensors once more, one by one; allocates and waits for the executor
   void measure_errors(span_on<E, In const> gradients) {
@@ -280,14 +284,15 @@ class gradient_exchange {
                                      gradients.subspan(first, tensors()[i].dims.n));
   }
 
-  /// Beginning with the next step, every step writes |g|^2 of each tensor to `squares`. This array lies in the
-  /// executor's memory and must outlive the steps.
+  /// Beginning with the next step, every step writes |g|^2 of each tensor to `squares`. This array has one double per
+  /// tensor, lies in the executor's memory, and must outlive the steps.
   void measure_gradients(double* squares) { model().measure_into(squares); }
   /// The energies that a tensor's codec measures (codec/measured.hpp), in the executor's memory; null if the codec
   /// measures no energies. The pointer is valid until the next change of codecs.
   double const* energies(std::size_t tensor) const { return model().energies(tensor); }
 
-  /// A host copy of this rank's residual for a tensor, made by pith::fed_back. Call fed_back() between steps.
+  /// Returns pith::fed_back for a tensor: a host copy of this rank's feedback state, such as a residual. Call
+  /// fed_back() between steps.
   std::vector<accum<In>> fed_back(std::size_t tensor) const {
     require_idle("fed_back");
     require_tensor("fed_back", tensor);
@@ -307,10 +312,10 @@ class gradient_exchange {
     return detail::save_states(state_words(model().prepare(exec_, codecs())), saved.bytes);
   }
 
-  /// Restores a state that was returned by `export_state` of an equal exchange. All ranks call import_state(). The
-  /// gather mode, the buckets, the executor and the library's minor version may differ. For a different number of
-  /// ranks, first convert the states with reshard(). With gather::predicted, the next step sends payloads at full
-  /// capacity.
+  /// Restores a state that `export_state` returned. All ranks call import_state(). The exporting exchange may have had
+  /// another gather mode, other buckets, another executor, or another minor version of the library. For a different
+  /// number of ranks, first convert the states with reshard(). With gather::predicted, the next step sends payloads at
+  /// full capacity.
   ///
   ///   errors      std::invalid_argument, before any change, if the bytes are not a state or are damaged, or if the
   ///               state is of another rank, number of ranks, seed, element type, tensor or codec
@@ -323,7 +328,7 @@ class gradient_exchange {
     if (auto& copies = engine_->pipeline.copies()) copies->forget();
     phase_ = phase::idle;
   }
-  /// Restores a state that was exported with `codecs`, and sets these codecs as `change()` does. All ranks call
+  /// Sets `codecs` as `change()` does, and restores a state that was exported with these codecs. All ranks call
   /// import_state(). If the state of one rank is wrong, that rank throws std::invalid_argument, and the other ranks
   /// throw agreement_error. All ranks are then unchanged.
   void import_state(span<std::byte const> bytes, std::vector<codec_type> codecs) {
@@ -463,7 +468,7 @@ class gradient_exchange {
   bool is_weighted_;
   std::uint64_t seed_;
   phase phase_ = phase::idle;
-  bool is_measured_ = false;  ///< a step with the current buckets and codecs is complete
+  bool is_measured_ = false;  ///< true after a step with the current buckets and codecs
   double wait_seconds_ = 0;
   std::vector<measured_energy> lost_;  ///< measured loss of each tensor
   std::unique_ptr<engine, typename engine::end> engine_;

@@ -19,8 +19,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The division of ranks into nodes of consecutive ranks. The index of a rank in its node is the rank's "place". Ranks
-/// with equal places also form a subgroup.
+/// The division of ranks into nodes of consecutive ranks. The place of a rank is its index in its node. The ranks with
+/// equal places in all nodes also form a subgroup.
 struct node_grid {
   unsigned nodes, places;
 
@@ -33,14 +33,14 @@ struct node_grid {
   constexpr std::uint16_t place(unsigned rank) const { return static_cast<std::uint16_t>(rank % places); }
 };
 
-/// The values of a part. They are kept between the transfers but are not saved.
+/// The values of one part of the tensor, which are kept between the transfers but are not saved.
 template <class In, class E>
 struct part_values {
   buffer<In, E> values;
   void fields(field_visitor&) {}
 };
 
-/// The rank-local state of the exchange between nodes, for the part that this rank sums.
+/// The rank-local state of the codec between nodes, for the part that this rank sums.
 template <class State>
 struct place_state {
   State state;
@@ -51,21 +51,21 @@ struct place_state {
 }  // namespace detail
 
 /// Exchanges a tensor on two levels, for clusters in which links within a node are faster than links between nodes.
-/// First, each rank sums one part of the tensor over its node. `Inner` encodes the parts for the transfer within the
-/// node. Then the ranks that have summed the same part in different nodes exchange this part, which `Outer` encodes.
-/// Finally, the ranks of a node gather all parts, which `Inner` has encoded again. So the tensor crosses the network
-/// once per node.
+/// First, `Inner` encodes the parts of each gradient, and each rank sums one part over the ranks of its node. Then
+/// `Outer` encodes each summed part, and the ranks that summed the same part in different nodes exchange it. Finally,
+/// `Inner` encodes the parts again, and the ranks of a node all-gather all parts. So each node exchanges only one
+/// tensor with the other nodes.
 ///
 ///   requires    an Inner without state and an Outer without replicated state (std::invalid_argument). The number of
 ///               ranks is a multiple of ranks_per_node, and the ranks of a node are consecutive. A communicator that
-///               satisfies has_all_to_all and has_same_type_split, or a sub_communicators. Parts begin at the buckets
-///               of Inner. Outer handles a part as a separate vector. Short last parts are padded with zeros
+///               satisfies has_all_to_all and has_same_type_split, or a sub_communicators. Parts begin at quantizer
+///               buckets of Inner. Outer encodes a part as a separate vector. Short last parts are padded with zeros
 ///   state       the state of Outer for one part, and the values of one part
-///   complexity  Inner encodes n elements and decodes 2 n, with two transfers within the node. Outer handles n /
-///               ranks_per_node elements
-///   errors      two compression errors of Inner and one of Outer. With feedback, Outer keeps its compression error for
-///               the next step. With a single node, Outer is not used. With one rank per node, Inner is replaced by
-///               identity
+///   complexity  Inner encodes n + n / ranks_per_node elements and decodes 2 n, with two transfers within the node.
+///               Outer processes n / ranks_per_node elements
+///   errors      two compression errors of Inner and one of Outer. If Outer is an error_feedback, it adds its error to
+///               the next step's input. With a single node, Outer is not used. With one rank per node, Inner is
+///               replaced by identity
 ///   properties  outside an exchange, hierarchical behaves as the codec Inner. The residual of
 ///               error_feedback(hierarchical) is the rank's own compression error of Inner
 ///   reference   sums within nodes and then between nodes: Cho, Finkler, Kung and Hunter, BlueConnect, MLSys 2019.
@@ -205,18 +205,18 @@ class hierarchical : public detail::codec_exchange<Inner> {
   bool is_last(unsigned round, shape const& dims, unsigned ranks) const { return round + 1 == rounds(dims, ranks); }
 
   tensor_parts parts(shape const& dims) const { return parts_for(dims.n, places_, wrapped()); }
-  /// The shape that Outer receives, which is equal on all ranks.
+  /// The shape of Outer's input, which is equal on all ranks.
   shape largest_part(shape const& dims) const { return parts(dims).dims(0); }
 
-  /// Returns the context in which a node's ranks encode means. All nodes have the same seed, so their payloads are
-  /// equal. encoding_id::rank is the rank's index in its node.
+  /// Returns the context in which a node's ranks encode means. All nodes use the same seed, so the payloads of a part
+  /// are equal in all nodes. encoding_id::rank is the rank's place.
   template <class In, class E>
   static context<In, E> all_gather_context(context<In, E> const& cx, detail::node_grid const& over) {
     auto id = cx.id;
     id.rank = over.place(id.rank);
     return cx.with(id, cx.dims, over.places);
   }
-  /// Returns the context in which a node's ranks encode gradients. Each node has its own seed.
+  /// Returns the context in which a node's ranks encode gradients. Different nodes use different seeds.
   template <class In, class E>
   static context<In, E> reduce_scatter_context(context<In, E> const& cx, detail::node_grid const& over) {
     auto id = cx.id;

@@ -23,8 +23,8 @@ struct roots_of_squares {
   }
 };
 
-/// Replaces norms[0] by min(1, norms[1] / norms[0]), which is the factor that clips the norm norms[0] to norms[1]. The
-/// factor is 1 if norms[1] is not finite.
+/// Replaces norms[0] by the factor min(1, norms[1] / norms[0]), which reduces the norm norms[0] to at most norms[1].
+/// The factor is 1 if norms[1] is not finite.
 struct factor_of_norms {
   double* norms;
   PITH_HD void operator()(std::uint64_t) const {
@@ -69,8 +69,8 @@ constexpr std::size_t mean_norm_workspace_bytes(std::uint64_t n) {
 ///
 ///   requires    ws of mean_norm_workspace_bytes(gradient.size()) bytes
 ///   complexity  an all-reduce of one double; reads the gradient twice; allocates nothing
-///   on NaN      if the norm of one rank is NaN or infinite, the gradients of all ranks are unchanged. A rank's
-///               gradient with a norm of 0 is also unchanged. The norm of doubles below 1e-162 is 0, since their
+///   on NaN      if the norm of one rank's gradient is NaN or infinite, the gradients of all ranks are unchanged. A
+///               gradient with norm 0 is also unchanged. A gradient of doubles below 1e-162 has norm 0, since the
 ///               squares underflow
 ///   reference   the released code of Deep Gradient Compression (Lin, Han, Mao, Wang and Dally, ICLR 2018)
 template <real In, executor E, class Comm>
@@ -82,9 +82,9 @@ void clip_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, works
   exec.for_each_index(gradient.size(), detail::scale_by<In, In>{gradient.data(), gradient.data(), norms});
 }
 
-/// Clamps each element to [-norm, norm], where norm = sqrt(mean over the ranks of |gradient|^2), as GRACE does. The
-/// magnitude of an element is at most the norm of its own rank's gradient. If this norm is similar on all ranks, the
-/// bound is close to it, so clamping seldom changes an element. With a single rank, clamping changes nothing.
+/// Clamps each element to [-norm, norm], where norm = sqrt(mean over the ranks of |gradient|^2), as GRACE does. An
+/// element's magnitude is at most the norm of the rank's gradient. So if the gradients of all ranks have similar norms,
+/// clamping seldom changes an element. With a single rank, clamping changes nothing.
 template <real In, executor E, class Comm>
 void clamp_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, workspace_on<E>& ws) {
   ws.require("clamp_to_mean_norm", "mean_norm_workspace_bytes", mean_norm_workspace_bytes(gradient.size()));

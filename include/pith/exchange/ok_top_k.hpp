@@ -34,8 +34,8 @@ struct ok_top_k_sizes {
   }
 };
 
-/// Copies a rank's selected entries to the owners' pieces of the payload. If a region has more entries than fit in its
-/// piece, then copying starts at a different entry in each step. So every entry is sent eventually.
+/// Copies a rank's selected entries to the owners' pieces of the payload. If a region has more entries than its piece
+/// can contain, copying starts at a different entry in each step, so that every entry is sent eventually.
 template <class In>
 struct send_pairs {
   pairs<In> own;
@@ -90,25 +90,25 @@ struct collect_pairs {
 /// Exchanges the k entries of largest magnitude of each rank, where k = max(1, floor(density n)). Every rank owns a
 /// region of the tensor. An owner sums the entries that all ranks send for its region, and sends the largest of its
 /// sums to all ranks. The result on all ranks is the k largest received sums, divided by the number of ranks. The
-/// bounds of the regions adapt to the positions of the entries. Each rank proposes the bounds with which it would send
-/// the same number of entries to each owner. The next step uses the mean of the ranks' proposals.
+/// bounds of the regions change in each step. Each rank proposes bounds that divide its entries evenly among the
+/// owners. The next step uses the mean of all ranks' proposals.
 ///
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32; a communicator that has_all_to_all
-///   state       k bounds in the replicated state. Between the rounds, the state also has 2 k indices and k pairs,
-///               which are not saved
+///   state       replicated: k bounds. Rank-local and not saved: 2 k indices and k pairs, which are kept between the
+///               rounds
 ///   complexity  two transfers of fixed size, no host wait. Each of N ranks sends at most ceil(k / N) pairs to each
 ///               other rank in the first transfer, and 2 ceil(k / N) pairs to all ranks in the second. So a rank sends
-///               about 6 k (N - 1) / N words, where an index or a value is one word. Makes three selections, from n, k
-///               and 2 k entries. Needs scratch of n elements of accum<In>, but accesses only the elements of received
-///               entries
+///               about 6 k (N - 1) / N words, where an index or a value is one word. Each rank selects three times,
+///               from n, about k and about 2 k entries. Needs scratch of n elements of accum<In>, but accesses only the
+///               elements of received entries
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than all other values
 ///   errors      the result may differ from the k largest exact sums. If a rank has more than ceil(k / N) entries for
-///               an owner, some entries are missing from the sum and are sent in a later step. An owner sends only 2
-///               ceil(k / N) sums of its region
+///               an owner, the rank sends only ceil(k / N) of them; with error feedback, the residual keeps the others.
+///               An owner sends only 2 ceil(k / N) sums of its region
 ///   properties  outside an exchange, ok_top_k behaves as the codec top_k. In error_feedback, a rank's entry counts as
-///               sent if its sum is in the result. So N x mean + the sum of all residuals = the sum of all gradients
+///               sent if its sum is in the result. So N x mean + sum of residuals = sum of compensated gradients
 ///   reference   Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022. The paper
-///               estimates thresholds; here selections are exact, and bounds change in every step
+///               estimates thresholds; in ok_top_k, selections are exact, and bounds change in every step
 class ok_top_k : public detail::sparse_exchange {
  public:
   explicit ok_top_k(double density) : sparse_exchange("ok_top_k", density) {}
@@ -190,7 +190,7 @@ class ok_top_k : public detail::sparse_exchange {
     cx.exec.for_each_index(1, detail::adopt_begins<In>{over, pieces, replicated.words.data()});
   }
 
-  /// `sent` receives those entries of p that this rank sent and that are in the mean.
+  /// Sets `sent` to the entries of p that this rank sent and that are in the mean.
   template <real In, executor E>
   void delivered(context<In, E> const& cx, values_on<E, In const> p, values_on<E, In const> mean, values_on<E, In> sent,
                  bounds<E> const&, between<E> const& local) const {

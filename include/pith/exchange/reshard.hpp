@@ -25,16 +25,16 @@ inline void copy_field(std::byte* to, std::byte const* from, std::size_t size) {
   if (size > 0) std::memcpy(to, from, size);
 }
 
-/// A field in the state of an old rank, which is a rank of the job that saved the states. A new rank's field is the sum
-/// of weight x field over some old ranks.
+/// An old rank is a rank of the job that saved the states. A new rank is a rank of the job that will import the states.
+/// `bytes` is a field of an old rank. A field of a new rank is the sum of weight x field over some old ranks.
 struct weighted_field {
   std::byte const* bytes;
   double weight;
 };
 
-/// The old ranks divide [0, 1) into equal intervals, one per old rank. The new ranks divide [0, 1) in the same way;
-/// their number is `ranks`. Returns the fields of those old ranks whose intervals overlap the interval of new rank `to`.
-/// The weight of an old rank is the share of the new interval that the old interval covers.
+/// Old rank r of n has the interval [r / n, (r + 1) / n), and new rank `to` of `ranks` has the interval [to / ranks,
+/// (to + 1) / ranks). Returns the fields of the old ranks whose intervals overlap the interval of `to`. The weight of
+/// an old rank is the share of the new interval that the old interval covers.
 inline std::vector<weighted_field> overlapping(std::vector<std::byte const*> const& old, std::uint64_t to,
                                                std::uint64_t ranks) {
   auto shares = std::vector<weighted_field>();
@@ -46,8 +46,8 @@ inline std::vector<weighted_field> overlapping(std::vector<std::byte const*> con
   return shares;
 }
 
-/// Sets `to` to the sum of weight x field, in double precision. Each product is stored before it is added, so that no
-/// compiler forms a fused multiply-add. Therefore all compilers give bitwise equal results.
+/// Sets `to` to the sum of weight x field, in double precision. The code stores each product before the addition. So no
+/// compiler forms a fused multiply-add, and all compilers give bitwise equal results.
 template <class T>
 void add_weighted(std::vector<weighted_field> const& from, std::uint64_t count, std::byte* to) {
   auto sums = std::vector<double>(count), products = sums;
@@ -65,7 +65,7 @@ void add_weighted(std::vector<weighted_field> const& from, std::uint64_t count, 
   }
 }
 
-/// Writes the weighted sum of fields of old ranks. A single field is copied unchanged.
+/// Writes the weighted sum of the fields of old ranks. If only one old rank contributes, copies its field.
 inline void mix_fields(rank_field const& field, std::vector<weighted_field> const& from, std::byte* to) {
   auto const element = field.form.element;
   auto const count = field.form.count;
@@ -112,8 +112,8 @@ class resharding {
               places, ", got none of ", field.tensor);
   }
 
-  /// The fields of all old ranks r with r % places == place. A node has `places` ranks, and `place` is the index of a
-  /// rank in its node.
+  /// A node has `places` ranks, and `place` is the index of a rank in its node. Returns the fields of all old ranks
+  /// with this place.
   std::vector<std::byte const*> at_place(unsigned place, rank_field const& field) const {
     auto found = std::vector<std::byte const*>();
     for (std::size_t i = 0; i < old_.size(); ++i)
@@ -137,8 +137,8 @@ class resharding {
     }
   }
 
-  /// Copies the field. If the states of some old ranks are missing, computes the mean of the remaining ranks'
-  /// `estimate` fields instead.
+  /// Copies the field. If states of old ranks are missing, writes the mean of the tensor's fields of kind `estimate`
+  /// over the other old ranks instead.
   void fill_mean(rank_field const& field, std::byte* to) const {
     auto const estimate = std::ranges::find_if(old_.fields(), [&](rank_field const& other) {
       return other.form.kind == field_kind::estimate && other.tensor.data() == field.tensor.data() &&
@@ -148,8 +148,8 @@ class resharding {
     mix_fields(field, detail::overlapping(at_place(0, *estimate), 0, 1), to);
   }
 
-  /// Copies each element of the new rank's part from the old rank whose part contained this element. If that rank's
-  /// state is missing, the element becomes zero.
+  /// Copies each element of the new rank's part from the old rank whose part contained this element. If the state of
+  /// this old rank is missing, the element becomes zero.
   void fill_part(rank_field const& field, unsigned rank, std::byte* to) const {
     auto const [kind, element, n, places, granule] = field.form;
     auto const before = parts(field, std::max(1u, old_.ranks() / places)), after = parts(field, ranks_ / places);
@@ -172,7 +172,7 @@ class resharding {
   unsigned ranks_;
 };
 
-/// The new job has `ranks` ranks. The states of the ranks `first` .. `end` - 1 are computed.
+/// The new job has `ranks` ranks. `reshard` computes the states of the new ranks `first` .. `end` - 1.
 struct new_ranks {
   unsigned ranks, first, end;
 };
@@ -185,8 +185,8 @@ inline std::vector<std::vector<std::byte>> reshard_exchange(std::vector<span<std
   return made;
 }
 
-/// Converts states of adaptive_exchange. The controllers' states must be equal on all ranks, since the controllers of
-/// all ranks make equal decisions.
+/// Converts states of adaptive_exchange. The controller's state must be equal on all ranks, since all ranks choose
+/// equal rates.
 inline std::vector<std::vector<std::byte>> reshard_adaptive(std::vector<span<std::byte const>> const& states,
                                                             new_ranks const& to) {
   auto const own = open_states("reshard: states[0]", states[0]);
@@ -221,16 +221,16 @@ inline std::vector<std::vector<std::byte>> reshard(std::vector<std::vector<std::
 
 }  // namespace detail
 
-/// Converts the exported states of all ranks of a job to the states of a job with `ranks` ranks. The exported states
-/// come from `export_state` of gradient_exchange or adaptive_exchange. The states of lost ranks may be missing. Each
-/// new rank then imports its own state. `reshard` reads only the serialised states, and needs no codec and no executor.
+/// Converts the states of all ranks of a job to the states of a job with `ranks` ranks. The states come from
+/// `export_state` of gradient_exchange or adaptive_exchange. The states of lost ranks may be missing. Each new rank
+/// then imports its own state. `reshard` reads only the serialised states, and needs no codec and no executor.
 ///
-///   requires    states in rank order, which were saved after the same step. A number of ranks that the codecs allow;
-///               hierarchical needs a multiple of ranks_per_node. Equal codecs, tensors, seed and element type in the
-///               new job
-///   state       preserves replicated state, and the mean of rank-local state over the ranks. Fields of kind `part`,
-///               which hold different elements of a tensor on each rank, keep all elements. The rank-local state of a
-///               lost rank is lost; see docs/composing.md
+///   requires    states in rank order, which were saved after the same step. The new job has equal codecs, tensors,
+///               seed and element type. The codecs allow its number of ranks; hierarchical needs a multiple of
+///               ranks_per_node
+///   state       preserves replicated state, and the mean of rank-local state over the ranks. All elements of fields of
+///               kind `part` are kept; such a field contains different elements of a tensor on each rank. The
+///               rank-local state of a lost rank is lost; see docs/composing.md
 ///   complexity  reads all states, and allocates and writes `ranks` states of the same size
 ///   errors      std::invalid_argument if bytes are not a state or are damaged, if states are of different jobs or
 ///               steps, or if the state of a codec cannot be converted to this number of ranks

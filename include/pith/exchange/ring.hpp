@@ -22,15 +22,16 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Returns share x, rounded. A later addition cannot be fused with the multiplication, because an integer addition lies
-/// between them. The added integer is 0: it is the sign bit of `share`, and `share` is positive.
+/// Returns the rounded product share * x. No compiler can fuse the multiplication with a later addition, because an
+/// integer addition lies between the two. The added integer is the sign bit of `share`, which is 0, since `share` is
+/// positive.
 PITH_HD inline double unfused_product(double share, double x) {
   return bits_as<double>(bits_as<std::uint64_t>(share * x) + (bits_as<std::uint64_t>(share) >> 63));
 }
 
 /// A value source that returns the received partial mean of a segment, plus `share` times this rank's own gradient. A
-/// product of two floats is exact in double precision, so a fused multiply-add gives the same result. A product of two
-/// doubles is not exact.
+/// product of two floats is exact in double precision, so a fused multiply-add does not change the result. A product of
+/// two doubles is not exact, so `unfused_product` computes it.
 template <class In>
 struct share_source {
   static constexpr bool keeps = false;
@@ -69,9 +70,9 @@ struct take_share {
 };
 
 /// The schedule of the ring. The tensor has two halves, and each half has `ranks` segments. Segment s of half b is part
-/// 2 s + b of the tensor. The halves take turns, one hop each. In hop h of a half, each rank sends segment (rank - h)
-/// mod ranks. In the first `ranks` hops, a rank adds its own gradient / ranks to a segment before it sends the segment.
-/// In later hops, a rank forwards the received payload.
+/// 2 s + b of the tensor. Rounds alternate between the halves, so each half makes one hop in every second round. In hop
+/// h of a half, each rank sends segment (rank - h) mod ranks. In the first `ranks` hops, a rank adds its own gradient /
+/// ranks to a segment before it sends the segment. In later hops, a rank forwards the received payload.
 struct ring_hops {
   unsigned ranks;
 
@@ -98,24 +99,25 @@ struct ring_hops {
 
 }  // namespace detail
 
-/// Exchanges a tensor around a ring of N ranks. Each rank decodes a segment from its predecessor, adds 1 / N of its own
-/// gradient and encodes the sum for its successor. After N encodings the segment is the mean, and the ranks forward the
-/// mean's payload unchanged. Each link carries 2 (N - 1) / N times the payload of the tensor. A rank communicates with
-/// only two ranks. The two halves of the tensor take turns: one half is decoded, added and encoded during the transfer
-/// of the other half.
+/// Exchanges a tensor around a ring of N ranks, in two halves of N segments. Each rank decodes a segment from its
+/// predecessor, adds 1 / N of its own gradient and encodes the sum for its successor. After N encodings the segment is
+/// the mean, and the ranks forward the mean's payload unchanged. Each link carries 2 (N - 1) / N times the payload of
+/// the tensor. A rank communicates with only two ranks. While a segment of one half is transferred, a segment of the
+/// other half is decoded, added and encoded.
 ///
-///   requires    a C without state (std::invalid_argument); a communicator with send_recv. Segments begin at the
+///   requires    a C without state (std::invalid_argument); a communicator with send_recv. Segments begin at quantizer
 ///               buckets of C and have at least 512 elements, so a smaller tensor has one segment. Each segment is
 ///               encoded as a separate vector. So a sparsifier computes k from the size of the segment, and a bucket
 ///               size of 0 means one bucket per segment
-///   state       three payloads, which are kept between the rounds; not saved
+///   state       three payloads of the tensor, which are kept between the rounds; not saved
 ///   complexity  encodes n elements and decodes 2 n, with 4 (N - 1) shifts; needs the scratch of C and space for one
 ///               segment
 ///   errors      each segment is encoded N times, once per partial mean. So the mean contains N compression errors
 ///   properties  outside an exchange, ring behaves as the codec C. In error_feedback(ring), the residual is p - N d,
-///               where d is the decoded sum that this rank encoded minus the decoded partial mean that it received
+///               where p is the compensated gradient. For each segment, d is the decoded sum that this rank encoded
+///               minus the decoded partial mean that this rank received
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. The paper adds
-///               encoded segments around a ring. Here the payloads of C need not be summable
+///               encoded segments around a ring. In `ring`, the payloads of C need not be summable
 template <class C>
 class ring : public detail::codec_exchange<C> {
   using base = detail::codec_exchange<C>;
@@ -129,8 +131,8 @@ class ring : public detail::codec_exchange<C> {
 
   std::string name() const { return detail::text("ring(", wrapped().name(), ")"); }
 
-  /// The payloads of all parts: received partial means, this rank's encoded sums, and means. These payloads are kept
-  /// between the rounds but are not saved.
+  /// The payloads of all parts: `came` has the received partial means, `made` has this rank's encoded sums, and `means`
+  /// has the means. These payloads are kept between the rounds but are not saved.
   template <class E>
   struct between {
     buffer<std::byte, E> came, made, means;
@@ -193,7 +195,7 @@ class ring : public detail::codec_exchange<C> {
                       part_of<In, E>(x, over, p), replicated);
   }
 
-  /// For each part, `sent` is ranks x (this rank's encoded sum - the received partial mean).
+  /// For each part, sets `sent` to ranks x (decoded `made` - decoded `came`).
   template <real In, executor E>
     requires codec<C, In, E>
   void delivered(context<In, E> const& cx, values_on<E, In const>, values_on<E, In const>, values_on<E, In> sent,
@@ -229,8 +231,8 @@ class ring : public detail::codec_exchange<C> {
   std::size_t part_bytes(tensor_parts const& over) const {
     return detail::align_up(pith::payload_bytes<In>(wrapped(), over.dims(0)), detail::section_alignment);
   }
-  /// The largest total size of the parts' payloads over all numbers of ranks. Parts cannot be smaller than `granule()`,
-  /// so the loop ends at parts of that size.
+  /// The total size of the parts' payloads, as a maximum over all numbers of ranks. More ranks make smaller parts, so
+  /// the loop ends at parts of `granule()` elements, which is the smallest size.
   template <class In>
   std::size_t most_bytes(std::uint64_t n) const {
     std::size_t most = 0;
@@ -283,8 +285,7 @@ class ring : public detail::codec_exchange<C> {
                                codec_part(local));
   }
 
-  /// Encodes the values of a source. If the codec cannot encode a source in one pass, the values are first written to
-  /// `sum`.
+  /// Encodes the values of a source. If the codec cannot read a source, the values are first written to `sum`.
   template <class In, class E>
   void encode_sum(context<In, E> const& cx, detail::share_source<In> const& from, values_on<E, In> sum,
                   span_on<E, std::byte> to, auto const& replicated, auto& local) const {

@@ -36,8 +36,8 @@ struct tensor_parts {
 
 namespace detail {
 
-/// For a codec, each part must begin at a multiple of this number of elements. Parts then begin at quantizer buckets,
-/// and at multiples of 8 elements, since 8 elements share a block of random bits.
+/// The granule of a codec. Each part must begin at a multiple of this number of elements. So parts begin at quantizer
+/// buckets, and at multiples of 8 elements, since 8 elements share a block of random bits.
 template <class C>
 std::uint64_t part_granule(C const& c) {
   if constexpr (requires { c.granule(); }) return std::max<std::uint64_t>(c.granule(), octet);
@@ -54,7 +54,7 @@ std::uint64_t granule_for(C const&... codecs) {
 
 }  // namespace detail
 
-/// The parts of a tensor for these codecs. Each part begins at the start of a bucket, for every codec.
+/// The parts of a tensor for these codecs. Each part begins at a quantizer bucket of every codec.
 template <class... C>
 tensor_parts parts_for(std::uint64_t n, unsigned ranks, C const&... codecs) {
   return {n, ranks, detail::granule_for(codecs...)};
@@ -62,8 +62,8 @@ tensor_parts parts_for(std::uint64_t n, unsigned ranks, C const&... codecs) {
 
 namespace detail {
 
-/// The id of the encoding of a part that begins at element `first` of the tensor with this id. That tensor may itself
-/// be a part of a larger tensor.
+/// Returns the id for encoding the part that begins at element `first` of a tensor, given the tensor's `id`. The tensor
+/// may itself be a part of a larger tensor.
 inline encoding_id id_at(encoding_id id, std::uint64_t first) {
   id.first += first;
   return id;
@@ -74,8 +74,8 @@ inline encoding_id mean_id_at(encoding_id id, std::uint64_t first) {
   return id_at(id, first);
 }
 
-/// The largest payload size over all parts. `bypass` does not compress short tensors, so the short part may have the
-/// largest payload.
+/// The largest payload size over all parts. The short part may have the largest payload, since the codec `bypass` does
+/// not compress short tensors.
 template <class In, class C>
 std::size_t part_bytes(C const& c, tensor_parts const& over) {
   auto const most = std::max(pith::payload_bytes<In>(c, over.largest()), pith::payload_bytes<In>(c, over.remainder()));
@@ -141,7 +141,7 @@ void encode_mean_part(C const& c, context<In, E> const& cx, tensor_parts const& 
   encode_payload<In>(c, own, {x.data, own.dims.n}, used, replicated, local);
 }
 
-/// Decodes the means of all parts into x. Each rank has encoded the mean of its part.
+/// Decodes the means of all parts into x. `in` has one mean from each rank.
 template <class In, class C, class E, class Replicated>
 void decode_parts(C const& c, context<In, E> const& cx, tensor_parts const& over, received_on<E> in, values_on<E, In> x,
                   Replicated const& replicated) {
@@ -165,8 +165,8 @@ void require_no_state(char const* exchange, C const& codec, auto& state) {
           ": put feedback around the exchange, ef(", exchange, "(c, ...))");
 }
 
-/// Throws std::invalid_argument if the codec cannot encode the parts, if the parts are for another number of ranks, or
-/// if the state is of another rank.
+/// Throws std::invalid_argument if the parts do not begin at multiples of the codec's granule, if the parts are for
+/// another number of ranks, or if the state is of another rank.
 template <class C>
 void require_parts(char const* verb, C const& codec, tensor_parts const& over, encoding_id const& id, unsigned rank,
                    unsigned ranks) {

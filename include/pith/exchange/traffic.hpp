@@ -15,8 +15,8 @@ struct traffic {
   constexpr std::size_t total() const { return gathered + summed + scattered + passed; }
 
   /// The number of bytes that the rank's network interface sends with N ranks, if the collectives are
-  /// bandwidth-optimal. Such collectives send N - 1 bytes for each gathered byte, 2 (N - 1) / N bytes for each summed
-  /// byte, (N - 1) / N bytes for each scattered byte, and 1 byte for each passed byte.
+  /// bandwidth-optimal. The interface then sends N - 1 bytes per gathered byte, 2 (N - 1) / N bytes per summed byte, (N
+  /// - 1) / N bytes per scattered byte, and 1 byte per passed byte.
   constexpr double sent(unsigned ranks) const {
     auto const others = ranks - 1.0;
     return others * static_cast<double>(gathered) + others / ranks * static_cast<double>(2 * summed + scattered) +

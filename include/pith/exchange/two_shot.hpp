@@ -17,7 +17,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The payload of a part. It is kept between the two transfers but is not saved.
+/// The payload of a part, which is kept between the two transfers but is not saved.
 template <class E>
 struct part_payload {
   buffer<std::byte, E> bytes;
@@ -34,18 +34,18 @@ struct part_state {
 
 }  // namespace detail
 
-/// Exchanges a tensor in N parts, one per rank. On all ranks, `First` encodes the gradient. Each rank then decodes and
-/// sums its part of all gradients. On each rank, `Second` then encodes the mean of the rank's part, and all ranks
-/// gather the means. A rank sends 2 (N - 1) / N times the payload of the tensor; an all-gather would send N - 1 times
-/// the payload.
+/// Exchanges a tensor in N parts, one per rank. Each rank encodes its gradient with `First`, and sends part r to rank
+/// r. Rank r decodes part r of all gradients, and encodes the mean of these parts with `Second`. All ranks then
+/// all-gather the encoded means. A rank sends 2 (N - 1) / N times the payload of the tensor. In an all-gather of
+/// payloads, a rank would send N - 1 times the payload.
 ///
-///   requires    a First without state (std::invalid_argument); a communicator that has_all_to_all. Parts begin at the
-///               codecs' buckets. Each part is encoded as a separate vector. So a sparsifier computes k from the size
-///               of the part, and a bucket size of 0 means one bucket per part
+///   requires    a First without state (std::invalid_argument); a communicator that has_all_to_all. Parts begin at
+///               quantizer buckets of both codecs. Each part is encoded as a separate vector. So a sparsifier computes
+///               k from the size of the part, and a bucket size of 0 means one bucket per part
 ///   state       the state of Second, and a payload of Second
 ///   complexity  encodes n + n / N elements and decodes 2 n; two transfers; scratch for a part
-///   errors      the mean is compressed once more, by Second. If Second is an error_feedback, Second adds the error of
-///               that encoding to the mean of the next step
+///   errors      the mean is compressed once more, by Second. If Second is an error_feedback, Second adds its own error
+///               to the mean of the next step
 ///   properties  outside an exchange, two_shot behaves as the codec First. The residual of error_feedback(two_shot) is
 ///               the rank's own compression error of First
 ///   reference   quantization before and after the sum: Alistarh et al., QSGD, NeurIPS 2017. Feedback for both
@@ -130,8 +130,8 @@ class two_shot : public detail::codec_exchange<First> {
   static auto& payload(auto& states) { return std::get<2>(states.each).bytes; }
 
   std::uint64_t granule() const { return detail::granule_for(wrapped(), second_); }
-  /// The largest payload size of a part. Second may be lossless for small tensors. The payload of a small part may then
-  /// be larger than the payload of the whole tensor.
+  /// The largest payload size of a part. If Second is lossless for small tensors, the payload of a small part may be
+  /// larger than the payload of the whole tensor.
   template <class In>
   std::size_t most_bytes(shape const& all) const {
     auto const dense = second_.is_lossless({granule()}) ? value_bytes<In>(all.n) : 0;

@@ -9,12 +9,12 @@
 
 namespace pith::inline v0 {
 
-/// Refers to a runner of any type.
+/// A reference to a runner of any type.
 ///
 ///   requires    the runner outlives this object
-///   complexity  one indirect call per run and one per chunk; no call allocates
+///   complexity  one indirect call per run, and one per chunk. Nothing is allocated
 class any_runner {
-  /// Refers to a chunk function of any type, for the duration of a run.
+  /// A reference to a chunk function of any type, which is valid during a run.
   struct chunk {
     void const* f;
     void (*call)(void const*, std::uint64_t);

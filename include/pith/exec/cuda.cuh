@@ -15,7 +15,7 @@ namespace detail {
 /// The maximum number of blocks in a grid.
 inline constexpr std::uint64_t most_cuda_blocks = 0x7fffffff;
 
-/// The shared memory that a block may use without a function attribute, minus the team's part.
+/// The bytes of shared memory that a body may use without a function attribute: 48 KiB minus the team's own bytes.
 inline constexpr std::size_t usual_shared_bytes = 48 * 1024 - cuda_team::own_bytes;
 
 template <class F>
@@ -29,7 +29,8 @@ __device__ void run_cuda_blocks(Body const& body, typename Body::memory& fast, s
   for (std::uint64_t b = blockIdx.x; b < blocks; b += gridDim.x) body(cuda_team(), fast, b);
 }
 
-/// The number of blocks for which each multiprocessor must have registers: four, unless the body declares fewer.
+/// The number of blocks for which a multiprocessor must have enough registers. A body may declare this number; the
+/// default is four.
 template <class Body>
 consteval unsigned resident_blocks() {
   if constexpr (requires { Body::resident_blocks; }) {
@@ -51,7 +52,7 @@ __global__ void __launch_bounds__(cuda_team::threads, resident_blocks<Body>())
   }
 }
 
-/// Launches kernel(work, count) with `blocks` blocks, or with the maximum number of blocks if that is smaller.
+/// Launches kernel(work, count) with min(blocks, most_cuda_blocks) blocks.
 template <class Work>
 void launch(cudaStream_t stream, void (*kernel)(Work, std::uint64_t), Work const& work, std::uint64_t count,
             std::uint64_t blocks, std::size_t shared_bytes) {

@@ -17,7 +17,7 @@ struct cuda_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// If a CUDA runtime call failed, resets the runtime's last error and throws cuda_error.
+/// If `status` is an error, resets the runtime's last error and throws cuda_error.
 inline void check_cuda(cudaError_t status, char const* call) {
   if (status == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());
@@ -28,11 +28,11 @@ inline void check_cuda(cudaError_t status, char const* call) {
 ///
 ///   owns        no memory and no stream. The stream must outlive the executor and the executor's copies. A
 ///               default-constructed executor uses CUDA's default stream
-///   waits       only in download, wait, allocate and deallocate; a CUDA graph can capture all other calls
-///   memory      upload may read its host source until wait() returns. A captured upload reads its source in each
-///               replay. Source and target of a copy must not overlap
-///   requires    nvcc for code that starts kernels. Code compiled by other compilers may allocate, copy, fill and wait
-///   throws      cuda_error. If a kernel fails, a later call throws
+///   waits       only in download, wait, allocate and deallocate. A CUDA graph can capture all other functions
+///   memory      upload may read its host source until wait() returns. In a CUDA graph, each replay of an upload reads
+///               the source again. Source and target of a copy must not overlap
+///   requires    nvcc for code that starts kernels. With other compilers, code may allocate, copy, fill and wait
+///   throws      cuda_error. The error of a kernel is thrown by a later call
 class cuda_executor {
  public:
   using space = device_space;

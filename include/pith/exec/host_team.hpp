@@ -12,15 +12,15 @@
 
 namespace pith::inline v0::detail::inline PITH_ISA_NAMESPACE {
 
-// Block bodies are host-device functions. So nvcc requires PITH_HD on the team functions that bodies call. The pragma
-// prevents nvcc from checking host functions inside these team functions.
+// Block bodies are host-device functions, so nvcc requires PITH_HD on the team functions that bodies call. These team
+// functions call host functions. The pragma prevents nvcc from checking such calls.
 #if defined(__CUDACC__)
 #define PITH_CALLS_HOST _Pragma("nv_exec_check_disable")
 #else
 #define PITH_CALLS_HOST
 #endif
 
-/// A team of one thread. Loops of the team are compiled for the instruction set `Level`.
+/// A team of one thread, whose loops are compiled for the instruction set `Level`.
 template <isa Level>
 struct host_team : lone_thread {
   static constexpr bool specializes = Level != isa::baseline;
@@ -69,7 +69,7 @@ struct host_team : lone_thread {
     return lone_thread::at_least(x, n, least, to);
   }
 
-  /// The addition is atomic, because other threads run blocks at the same time.
+  /// The addition is atomic, because other threads may run other blocks at the same time.
   PITH_CALLS_HOST
   PITH_HD std::uint32_t add(std::uint32_t* word, std::uint32_t amount) const {
     return __atomic_fetch_add(word, amount, __ATOMIC_RELAXED);
@@ -117,7 +117,7 @@ void run_blocks([[maybe_unused]] isa level, Body const& body, std::uint64_t firs
   run_blocks_on<least_isa>(body, first, last);
 }
 
-/// A block body that calls f(i) for a block of indices. With this body, `run_blocks` can also execute `for_each_index`.
+/// A block body that calls f(i) for the indices i of a block. Host executors run `for_each_index` with this body.
 template <class F>
 struct index_block {
   static constexpr std::uint64_t items_per_block = 4096;

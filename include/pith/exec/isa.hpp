@@ -15,9 +15,9 @@
 #define PITH_ISA_OF_FLAGS baseline
 #endif
 
-/// PITH_ISA_DISPATCH: loops are compiled for several instruction sets, and one is chosen at run time.
-/// PITH_VECTOR_LOOPS: loops with intrinsics are compiled. In an unoptimised build, vector instructions do not make
-/// loops faster.
+/// PITH_ISA_DISPATCH: loops are compiled for several instruction sets, and one set is chosen at run time.
+/// PITH_VECTOR_LOOPS: loops with intrinsics are compiled. Both are 0 in an unoptimised build, where vector instructions
+/// do not make loops faster.
 #if !defined(__x86_64__) || !defined(__OPTIMIZE__)
 #define PITH_ISA_DISPATCH 0
 #define PITH_VECTOR_LOOPS 0
@@ -42,9 +42,9 @@
 #endif
 #endif
 
-/// The name of an inline namespace. The name lists the instruction sets that the translation unit's flags enable. So
-/// translation units with different flags define different functions. If two functions had the same name, the linker
-/// would keep only one, possibly one that the CPU cannot run.
+/// The name of an inline namespace, which contains the instruction set that the translation unit's flags enable. So
+/// translation units with different flags define functions with different names. If the names were equal, the linker
+/// would keep only one of the functions, possibly one that the CPU cannot run.
 #define PITH_ISA_NAMESPACE_OF(flags, dispatch) compiled_for_##flags##_##dispatch
 #define PITH_ISA_NAMESPACE_IF(flags, dispatch) PITH_ISA_NAMESPACE_OF(flags, dispatch)
 #if PITH_ISA_DISPATCH
@@ -55,8 +55,8 @@
 
 namespace pith::inline v0 {
 
-/// The instruction set of host loops. Host loops use the instruction set that the compiler flags enable, or a larger
-/// one.
+/// The instruction set of host loops, in ascending order. Host loops use the instruction set that the compiler flags
+/// enable, or a larger set.
 enum class isa : std::uint8_t { baseline, avx2, avx512 };
 
 constexpr char const* isa_name(isa level) {
@@ -65,10 +65,10 @@ constexpr char const* isa_name(isa level) {
 
 inline namespace PITH_ISA_NAMESPACE {
 
-/// The instruction set that this translation unit's flags enable. No host loop is compiled for a smaller one.
+/// The instruction set that this translation unit's flags enable. Host loops are compiled for this set or larger sets.
 inline constexpr isa least_isa = PITH_VECTOR_LOOPS ? isa::PITH_ISA_OF_FLAGS : isa::baseline;
 
-/// The best instruction set that this CPU supports and this translation unit contains.
+/// The largest instruction set that this CPU supports and for which this translation unit compiles loops.
 inline isa best_isa() {
 #if PITH_ISA_DISPATCH
   static isa const best = [] {

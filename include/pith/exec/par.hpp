@@ -19,8 +19,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The number of tensor elements per block, as a measure of a block's cost. If the body does not declare this number,
-/// returns `usual`, the executor's number.
+/// The number of tensor elements per block, which estimates the cost of a block. If the body does not declare this
+/// number, returns `usual`, the executor's items_per_block.
 template <class Body>
 constexpr std::uint64_t elements_in_block([[maybe_unused]] Body const& body, std::uint64_t usual) {
   if constexpr (requires { body.block_elements(); }) {
@@ -32,10 +32,10 @@ constexpr std::uint64_t elements_in_block([[maybe_unused]] Body const& body, std
   }
 }
 
-/// Divides `total` units of work into chunks of `grain` units.
+/// Divides `total` blocks or bytes into chunks of `grain` blocks or bytes.
 struct chunking {
-  /// Each chunk takes at least a few microseconds, so that claiming a chunk costs little in comparison. More than 64
-  /// chunks per thread would not improve the load balance.
+  /// The largest number of chunks per thread. More chunks would not improve the load balance. `least` is so large that
+  /// a chunk takes a few microseconds, much longer than claiming the chunk.
   static constexpr std::uint64_t most_a_thread = 64;
 
   std::uint64_t total, grain;
@@ -48,7 +48,7 @@ struct chunking {
   constexpr std::uint64_t last(std::uint64_t chunk) const { return std::min(total, first(chunk) + grain); }
 };
 
-/// The number of threads that a runner has. If the runner does not report the number, one thread per core is assumed.
+/// The number of a runner's threads. If the runner does not report it, returns the number of cores.
 template <class R>
 unsigned threads_of(R const& runner) {
   auto const reported = reported_threads(runner);
@@ -89,14 +89,15 @@ struct fill_chunk {
 
 inline namespace PITH_ISA_NAMESPACE {
 
-/// An executor that divides work among the threads of a runner and returns when all work is done. A small amount of
-/// work runs on the calling thread. For any number of threads, results are bitwise equal to those of seq with the same
-/// instruction set.
+/// An executor that divides the work of a call among the threads of a runner. The call returns after all work is done.
+/// A small amount of work runs on the calling thread. For any number of threads, results are bitwise equal to those of
+/// seq with the same instruction set.
 ///
 ///   owns        no threads. The runner must outlive the executor and the executor's copies. A default-constructed
 ///               executor uses only the calling thread
-///   throws      exceptions that the runner throws; bodies do not throw
-///   nests       if the runner's runs may nest. If a thread_pool is busy with another run, a call uses one thread
+///   throws      exceptions that the runner throws. Bodies must not throw
+///   nests       if runs of the runner may nest. While a thread_pool runs one call, any other call uses only its
+///               calling thread
 ///   complexity  no call allocates
 template <parallel_runner R>
 class par_executor : public detail::host_memory {
@@ -145,8 +146,8 @@ class par_executor : public detail::host_memory {
   void download(void* to, void const* from, std::size_t bytes) const { copy(to, from, bytes); }
 
  private:
-  /// Work below `shared_elements` or `shared_bytes` runs on the calling thread, because it finishes before a sleeping
-  /// thread wakes.
+  /// Work of fewer than `shared_elements` or `shared_bytes` runs on the calling thread, since it ends before a sleeping
+  /// thread would wake.
   static constexpr std::uint64_t shared_elements = std::uint64_t{1} << 16, chunk_elements = std::uint64_t{1} << 14;
   static constexpr std::size_t shared_bytes = std::size_t{1} << 20, chunk_bytes = std::size_t{1} << 18;
 
@@ -157,8 +158,8 @@ class par_executor : public detail::host_memory {
 
 static_assert(executor<par_executor<thread_pool>>);
 
-/// Returns an executor for a runner that the caller owns. The runner is a thread_pool or an adaptor for a framework's
-/// threads. `level` is the largest instruction set to use.
+/// Returns an executor for a runner that the caller owns, such as a thread_pool or an adaptor for a framework's
+/// threads. Loops use no larger instruction set than `level`.
 template <parallel_runner R>
 par_executor<R> par(R& runner) {
   return par_executor<R>(runner);
@@ -172,8 +173,8 @@ par_executor<R> par(R& runner, isa level) {
 
 namespace detail {
 
-/// Returns a pool that is created on first use. The pool is never destroyed, because a forked child process must not
-/// destroy a pool at its exit.
+/// Returns a pool that is created on first use. The pool is never destroyed, because a forked child process that exits
+/// must not destroy a pool.
 inline thread_pool& common_pool() {
   static auto* const pool = new thread_pool();
   return *pool;

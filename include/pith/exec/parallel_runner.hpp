@@ -9,7 +9,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The type of a function object that is called with a chunk's number. A plain function is passed by address.
+/// The type of a function object that is called with the number of a chunk. Pass a plain function as a pointer.
 template <class F>
 concept chunk_function = std::is_object_v<F> && std::invocable<F const&, std::uint64_t>;
 
@@ -21,8 +21,8 @@ static_assert(chunk_function<any_chunk>);
 
 }  // namespace detail
 
-/// run(count, f) calls f(i) once for each i < count, on any threads and in any order. run returns after all calls. If f
-/// throws an exception, run must rethrow it to its caller.
+/// run(count, f) calls f(i) once for each i < count, on any threads and in any order. run returns after all calls have
+/// returned. If f throws, run must throw the same exception.
 ///
 ///   auto const run = [](std::uint64_t count, auto const& f) { tbb::parallel_for(std::uint64_t{0}, count, f); };
 template <class R>
@@ -32,7 +32,7 @@ concept parallel_runner = requires(R& run, std::uint64_t count, detail::any_chun
 
 namespace detail {
 
-/// The number of threads that a runner has; 0 if the runner does not report the number.
+/// The number of a runner's threads; 0 if the runner has no function threads().
 template <class R>
 unsigned reported_threads(R const& runner) {
   if constexpr (requires { runner.threads(); }) return static_cast<unsigned>(runner.threads());

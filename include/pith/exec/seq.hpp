@@ -10,8 +10,8 @@
 
 namespace pith::inline v0::inline PITH_ISA_NAMESPACE {
 
-/// Runs all work immediately, in order, on the calling thread. Loops use the CPU's best instruction set, or the given
-/// level.
+/// Runs all work immediately, in order, on the calling thread. Loops use the CPU's largest instruction set, or `level`
+/// if it is smaller.
 class seq_executor : public detail::host_memory {
  public:
   static constexpr std::uint32_t items_per_block = 512;

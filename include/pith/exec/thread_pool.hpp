@@ -18,7 +18,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Polls for a while and returns true as soon as `word` differs from `seen`. Polling is worthwhile because the next job
+/// Polls `word`. Returns true as soon as `word` differs from `seen`, or false after 100 polls. The next job often
 /// follows within microseconds, before a sleeping thread would wake. The function yields the core between polls.
 inline bool changes_soon(std::atomic<std::uint32_t> const& word, std::uint32_t seen) {
   for (int look = 0; look < 100; ++look) {
@@ -30,11 +30,10 @@ inline bool changes_soon(std::atomic<std::uint32_t> const& word, std::uint32_t s
 
 /// A sequence of jobs. Threads claim a job's indices one by one. The job is done when all its indices are done.
 ///
-/// The ticket is one word, which holds the job's number and the number of unclaimed indices. A thread reads the ticket,
-/// then the job's fields, and then claims an index with the ticket that it read. If the claim succeeds, the job was
-/// open while the thread read the fields. If the job has already ended, the claim fails. Job numbers repeat only after
-/// 2^44 jobs. Threads use the fields only after a successful claim. So the next job may overwrite the fields while late
-/// threads still read them.
+/// The ticket is one word: the job's number and the number of unclaimed indices. A thread reads the ticket and the
+/// job's fields, and then claims an index by a compare-and-exchange of the ticket. If the job has ended in the
+/// meantime, the ticket differs and the claim fails. Job numbers repeat only after 2^44 jobs. A thread uses the fields
+/// only after a successful claim. So the next job may overwrite the fields while a late thread reads them.
 class claimed_job {
  public:
   using call_type = void (*)(void const* f, std::uint64_t i);
@@ -49,7 +48,8 @@ class claimed_job {
     std::uint64_t i;
   };
 
-  /// Opens a job with `count` <= `most` indices, which begin at `first`. The previous job must be done.
+  /// Opens a job with the indices `first` .. `first + count - 1`, where `count` <= `most`. The previous job must be
+  /// done.
   void open(call_type call, void const* f, std::uint64_t first, std::uint64_t count) {
     call_.store(call, std::memory_order_relaxed);
     f_.store(f, std::memory_order_relaxed);
@@ -78,12 +78,12 @@ class claimed_job {
     for (auto seen = look(); left_in(seen.ticket) > 0; seen = look()) {
       if (claim(seen)) finished += 1 + skipped_by(seen);
     }
-    // The order is sequentially consistent. With a weaker order, notify_one could look for waiters before this
+    // The decrement is sequentially consistent. With a weaker order, notify_one could check for waiters before the
     // decrement.
     if (finished > 0 && unfinished_.fetch_sub(finished) == finished) unfinished_.notify_one();
   }
 
-  /// Waits until all claimed indices are done.
+  /// Waits until the calls of all claimed indices have returned.
   void wait() const {
     while (auto const n = unfinished_.load(std::memory_order_acquire)) {
       if (!changes_soon(unfinished_, n)) unfinished_.wait(n, std::memory_order_acquire);
@@ -101,8 +101,8 @@ class claimed_job {
  private:
   static std::uint64_t left_in(std::uint64_t ticket) { return ticket & most; }
 
-  /// Calls the job's function with one index. If the function throws, closes the job and returns the number of skipped
-  /// indices.
+  /// Calls the job's function with one index. If the function throws, closes the job and returns the number of
+  /// unclaimed indices, which are skipped.
   std::uint32_t skipped_by(offer const& claimed) {
     try {
       claimed.call(claimed.f, claimed.i);
@@ -125,16 +125,16 @@ class claimed_job {
 }  // namespace detail
 
 /// A parallel_runner with its own threads. run(count, f) divides the calls of f among the pool's threads and the
-/// caller.
+/// calling thread.
 ///
-///   claims      each thread, including the caller, claims one index at a time, in order. run returns after all calls.
-///               run waits for claimed indices, but never for a thread that has claimed no index
+///   claims      each thread, including the caller, claims one index at a time, in ascending order. run waits for the
+///               calls of all claimed indices, but never for a thread that has claimed no index
 ///   throws      run rethrows the first exception of f, after all claimed calls have returned. The remaining indices
 ///               may be skipped
-///   nests       without deadlock. A run that begins during another run makes all its calls of f on the calling thread
+///   nests       without deadlock. During a run, any other run calls its f only on its calling thread
 ///   requires    f must outlive the call. After fork, the child process must neither use nor destroy the pool
-///   complexity  run does not allocate. The caller wakes at most one sleeping thread. A woken thread wakes others while
-///               work remains
+///   complexity  run does not allocate. The caller wakes at most one sleeping thread. A woken thread wakes at most two
+///               others, while work remains
 class thread_pool {
  public:
   /// `threads` includes the caller; 0 means one thread per core.
@@ -199,7 +199,8 @@ class thread_pool {
     }
   }
 
-  /// Wakes at most `at_most` workers. Stops when this thread and the polling workers suffice for the remaining work.
+  /// Wakes at most `at_most` workers, and no more than the remaining work needs in addition to this thread and the
+  /// polling workers.
   void wake(int at_most) {
     for (; at_most > 0 && job_.left() > 1 + looking_.load(); --at_most) calls_.notify_one();
   }

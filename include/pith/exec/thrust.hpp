@@ -1,7 +1,7 @@
 // pith/exec/thrust.hpp — an executor for any Thrust execution policy.
 #pragma once
 
-// Thrust's default device system is CUDA. A host compiler may lack the CUDA headers.
+// Thrust's default device system is CUDA, but a host compiler may lack the CUDA headers.
 #if !defined(__CUDACC__) && !defined(THRUST_DEVICE_SYSTEM)
 #define THRUST_DEVICE_SYSTEM THRUST_DEVICE_SYSTEM_CPP
 #endif
@@ -77,12 +77,14 @@ struct thrust_memory<P> : cuda_executor {
 
 inline namespace PITH_ISA_NAMESPACE {
 
-/// An executor that runs indices and blocks with thrust::for_each, one thread per block. With a device policy, as with
-/// on(stream), each block runs on many threads, because a block's memory is too large for a single thread.
+/// An executor that runs indices and blocks with thrust::for_each. With a host policy, one thread runs a block. With a
+/// device policy, many threads run a block, as for on(stream), because a block's memory is too large for a single
+/// device thread.
 ///
-///   owns        a copy of the policy. Objects to which the policy refers, such as a stream, must outlive the executor.
-///               A default-constructed executor cannot run work
-///   waits       as the policy does. par_nosync with a stream does not wait. for_each_block on a device never waits
+///   owns        a copy of the policy. A stream or other object of the policy must outlive the executor. A
+///               default-constructed executor cannot run work
+///   waits       in for_each_index if the policy waits; par_nosync with a stream does not. for_each_block on a device
+///               never waits
 ///   requires    -fopenmp for omp::par, and TBB for tbb::par
 template <detail::thrust_policy P>
 class thrust_executor : public detail::thrust_memory<P> {
@@ -133,8 +135,8 @@ struct space_of_system<thrust::cuda_cub::tag> {
 
 }  // namespace detail
 
-/// Returns a span of a Thrust vector's elements, typed with their memory space. In source files for nvcc, the elements
-/// of a device_vector are in device memory.
+/// Returns a span of a Thrust vector's elements, with their memory space in its type. In source files for nvcc, a
+/// device_vector is in device memory.
 template <class Vector>
   requires requires(Vector& v) { thrust::raw_pointer_cast(v.data()); }
 auto view(Vector& v) {

@@ -8,8 +8,8 @@
 
 namespace pith::inline v0::ext {
 
-/// Prefetches 4 KiB ahead, farther than a CPU prefetches on its own. The address may be past the tensor's end, because
-/// a prefetch does not read data.
+/// Prefetches memory 4 KiB ahead of `block`, farther than the CPU's own prefetcher. The address may be past the
+/// tensor's end, because a prefetch reads no data.
 template <class Team, class T>
 PITH_HD inline void fetch_ahead(T const* block, std::uint32_t count) {
   if constexpr (Team::specializes) {
@@ -18,7 +18,7 @@ PITH_HD inline void fetch_ahead(T const* block, std::uint32_t count) {
   }
 }
 
-/// A source that reads a tensor.
+/// A source that reads a tensor. A source returns the values that an engine encodes.
 ///
 ///   tail(first)                      returns a source that begins at element `first`, for engines that work row by row
 ///   load(team, first, count, room)   returns a pointer to values first .. first + count - 1, which are in the tensor
@@ -49,30 +49,31 @@ struct plain_source {
   }
 };
 
-/// A source that provides values p and stores the residual (residual write-back). An engine that encodes all elements
-/// calls this function:
+/// A source that returns the values p to encode, and stores the next residual (residual write-back). An engine that
+/// encodes all elements calls this function:
 ///
 ///   keep(team, first, count, sent)   stores p - sent as the residual, where `sent` is the decoded payload; may
 ///                                    overwrite `sent`
 ///
 /// An engine that selects entries calls the following functions, but calls `write_back` only for entries that it sends:
 ///
-///   kept(i)                          the stored residual of element i
-///   leave(team, first, count, p)     sets the residual to p where p is finite
-///   without(i, p)                    returns the stored residual, computed from p, up to rounding
+///   kept(i)                          returns the stored residual of element i
+///   leave(team, first, count, p)     sets the residual to p where p is finite, and to lasting(residual) elsewhere
+///   without(i, p)                    returns p minus gradient element i: the old residual, up to rounding
 ///   write_back(i, value, old, sent)  sets the residual to value - sent if that is finite, else to lasting(old)
 template <class Source>
 concept keeping_source = Source::keeps;
 
-/// A source whose loads begin and end at tile boundaries. A block holds one or more tiles.
+/// A source whose loads begin and end at tile boundaries, such as a rotated tensor (transform/tile_transform.hpp). A
+/// block has one or more tiles.
 template <class Source>
 concept loads_tiles = requires {
   requires Source::is_tiled;
 };
 
-/// The residual to keep if p - sent is not finite. The result is 0 if the old residual is so large that a sum of
-/// squares of such values overflows. Otherwise the result is the old residual. A residual that causes such an overflow
-/// would cause it again in every step.
+/// The residual to store if p - sent is not finite: 0 if the old residual is so large that a sum of squares of such
+/// values overflows, otherwise the old residual. If such a large residual were stored, the sum would overflow again in
+/// every step.
 template <class A>
 PITH_HD A lasting(A residual) {
   return detail::magnitude(residual) <= (sizeof(A) == 4 ? A(0x1p47) : A(0x1p495)) ? residual : A{0};
@@ -134,7 +135,7 @@ struct residual_source {
   }
 };
 
-/// The selected entries in the order of indices. `old` holds the previous residuals of these entries.
+/// The selected entries in ascending order of indices. `old` points to the previous residuals of these entries.
 template <class Out>
 struct selected_entries {
   std::uint32_t* indices;
@@ -151,7 +152,7 @@ struct write_back_selected {
   PITH_HD void operator()(std::uint64_t j) const { to.write_back(of.indices[j], of.values[j], of.old[j], sent[j]); }
 };
 
-/// The output tensor of decoding. The sink receives the sum of the ranks' values, and multiplies it by `factor`.
+/// The output tensor of decoding. The sink receives the sum of the ranks' values, and writes `factor` times this sum.
 ///
 ///   put(i, sum)                      writes one value
 ///   store(team, first, count, sum)   writes the values of a block, if `takes_blocks`; may overwrite `sum`
@@ -162,12 +163,12 @@ struct tensor_sink {
   In* x;
   accum<In> factor;
 
-  /// Rounds one rank's value as if the value were decoded alone.
+  /// Rounds the value of one rank to the type In, as in a decoding of a single payload.
   PITH_HD static accum<In> rounded(accum<In> value) { return element_cast<accum<In>>(element_cast<In>(value)); }
 
   PITH_HD void put(std::uint64_t i, accum<In> sum) const { x[i] = element_cast<In>(factor * sum); }
 
-  /// Calls put for each value of an octet.
+  /// Writes the values of an octet, as `put` does for one value.
   template <class Run>
   PITH_HD void put_run(std::uint64_t first, Run const& run, accum<In> const* sum) const {
     run.write(x + first, [&](std::uint32_t i) { return element_cast<In>(factor * sum[i]); });
@@ -186,8 +187,8 @@ struct unsent_sink {
     from.keep(team, first, count, sent);
   }
 };
-/// A sink that passes decoded values to a source with residual write-back, and then writes them to a tensor. The tensor
-/// may be the one that the source reads.
+/// A sink that passes decoded values to a source with residual write-back, and then writes these values to a tensor.
+/// The source may read the same tensor.
 template <class Source, class In>
 struct unsent_and_sent_sink {
   static constexpr bool takes_blocks = true;

@@ -10,8 +10,8 @@
 
 namespace pith::inline v0 {
 
-/// A type-erased feedback policy for gradients of type `In` on executor `E`. A type-erased feedback policy never runs
-/// in one pass with a codec.
+/// A type-erased feedback policy for gradients of type `In` on executor `E`. The functions of a type-erased policy
+/// always run in separate passes, never in one pass with a codec.
 template <real In, executor E>
 class any_feedback {
   using A = accum<In>;

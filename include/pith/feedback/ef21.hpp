@@ -1,4 +1,4 @@
-// pith/feedback/ef21.hpp — feedback that encodes the difference between a rank's gradient and an estimate of it.
+// pith/feedback/ef21.hpp — feedback that encodes the difference between a rank's gradient and the rank's estimate.
 #pragma once
 
 #include <pith/codec/stage.hpp>
@@ -45,9 +45,9 @@ struct add_finite {
   }
 };
 
-/// Adds the decoded mean to the replicated estimate, and returns the estimate as the gradient. With a NaN or infinite
-/// sum, the mean of the ranks' estimates would no longer equal the replicated estimate. So all ranks' estimates of such
-/// an element are reset to zero.
+/// Adds the decoded mean to the replicated estimate, and writes the sum to `mean` as the result of the exchange. The
+/// replicated estimate must equal the mean of the ranks' own estimates, which are finite. So if the sum is NaN or
+/// infinite, the replicated estimate and all ranks' own estimates of the element are reset to zero.
 template <class A>
 struct settle_estimate {
   A* mean;
@@ -63,19 +63,19 @@ struct settle_estimate {
 
 }  // namespace detail
 
-/// Encodes g - e, where e is the estimate of this rank's gradient, and adds the decoded value to e. The exchange
+/// Encodes g - e, where e is an estimate of this rank's gradient g. Then adds the decoded value to e. The exchange
 /// returns the mean of the ranks' estimates. With eta < 1, a running mean v replaces g: v = (1 - eta) v + eta g
 /// (EF21-SGDM). Estimates start at 0. Rescale the estimates for a new loss scale, but not for a new learning rate,
 /// because an estimate is an approximate gradient, which does not contain the learning rate.
 ///
 ///   requires    0 < eta <= 1 (std::invalid_argument). For noisy gradients, about 0.1 is suitable
-///   state       replicated: n elements of accum<In>, which hold the mean of the estimates; rank-local: n elements, or
-///               2 n elements if eta < 1
+///   state       replicated: the mean of the estimates, n elements of accum<In>; rank-local: e, n elements of
+///               accum<In>, and with eta < 1 also v, another n elements
 ///   on NaN      where the mean is NaN or infinite, all estimates are reset to 0. Where a rank's g is NaN or infinite,
 ///               that rank's v stays unchanged
 ///   properties  outside an exchange, decompress returns the decoded difference g - e
 ///   reference   Richtarik, Sokolov and Fatkhullin, EF21, NeurIPS 2021; Fatkhullin, Tyurin and Richtarik, Momentum
-///               Provably Improves Error Feedback, NeurIPS 2023. In these papers the first gradient is sent
+///               Provably Improves Error Feedback, NeurIPS 2023. In these papers, the ranks send the first gradient
 ///               uncompressed
 class ef21 {
  public:

@@ -8,15 +8,15 @@
 
 namespace pith::inline v0 {
 
-/// Encodes p = e + lr g and keeps e = p - sent. After the exchange, the policy divides the mean by lr, because the
-/// optimizer multiplies by the learning rate. In the first step, e = 0 and p = lr g. The residual has the unit of a
-/// parameter update, so it does not change when the learning rate changes. For a new learning rate, use a new codec
-/// with the same state.
+/// Encodes p = e + lr g, and sets e = p - D(C(p)), where lr is the learning rate and D(C(p)) is the decoded payload.
+/// After the exchange, the policy divides the mean by lr, because the optimizer multiplies by the learning rate. In the
+/// first step, e = 0 and p = lr g. The residual has the unit of a parameter update, so it does not change when the
+/// learning rate changes. For a new learning rate, use a new codec with the same state.
 ///
 ///   requires    a learning rate of 1e-30 to 1e30 (std::invalid_argument)
 ///   state       as residual
-///   errors      as residual. Outside an exchange there is no division by lr, so decompress returns lr times the
-///               gradient
+///   on NaN      as residual
+///   properties  outside an exchange, decompress returns D(C(p)) without the division by lr
 ///   reference   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019, algorithm 1
 class ef_sign : public residual {
  public:

@@ -22,18 +22,18 @@ struct unverified_t {};
 /// A tag: error_feedback(c, unverified) accepts a codec c that does not declare a contraction.
 inline constexpr unverified_t unverified{};
 
-/// The feedback policy `F` compensates the gradient, the codec `C` encodes the result, and `F` keeps the compression
-/// error.
+/// The feedback policy `F` computes p from the gradient g and the policy's state, and the codec `C` encodes p. `F` then
+/// stores the compression error. With the default policy `residual`, p is g plus the residual.
 ///
 ///   requires    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute error bound.
 ///               With other codecs the residual can grow without bound (std::invalid_argument when the state is made).
-///               With a memoryless policy, any C
+///               A memoryless policy accepts any C
 ///   state       the states of F and C. If F is residual, its state is n rank-local elements of accum<In>
-///   complexity  one pass over g and the residual if C is an engine that reads from a source (quantizers, top_k); three
-///               passes with power_sgd. For other codecs, one additional decoding, and scratch memory of 2 n elements
-///               of accum<In> in addition to C's scratch memory
-///   properties  terminal. With residual, sum of sent + residual = sum of gradients; other policies have their own
-///               identities
+///   complexity  one pass over g and the residual if C is an engine that reads from a source (ext/source.hpp), such as
+///               a quantizer or top_k; three passes with power_sgd. For other codecs, one additional decoding, and
+///               scratch memory of 2 n elements of accum<In> in addition to C's scratch memory
+///   properties  terminal. With F = residual, the sum of the decoded payloads plus the residual equals the sum of the
+///               gradients
 ///   reference   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
 template <class C, class F = residual>
 class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
@@ -240,8 +240,9 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     detail::narrow<In>(cx.exec, mean, x);
   }
 
-  /// The decoded values that `update` receives after the exchange. If the codec reports the part of p that reached the
-  /// mean, and the policy does not need the mean, these values are that part. Otherwise they are the mean.
+  /// The decoded values that `update` receives after the exchange. By default, these values are the mean. If the codec
+  /// can compute the part of p that reached the mean (`delivered`), and the policy does not require the mean, these
+  /// values are that part of p.
   template <class In, class E>
   values_on<E, accum<In> const> received(context<In, E> const& cx, [[maybe_unused]] values_on<E, accum<In> const> p,
                                          values_on<E, accum<In>> mean, [[maybe_unused]] auto const& replicated,
@@ -281,7 +282,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     }
   }
 
-  /// The context of C, whose values are of accum<In>.
+  /// The context for C, which encodes values of type accum<In>.
   template <class In, class E>
   static context<accum<In>, E> wide(context<In, E> const& cx) {
     return cx.template of<accum<In>>();
@@ -293,13 +294,13 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   /// The shape of the policy's state. The state has no elements if the codec is lossless.
   shape kept(shape const& dims) const { return is_lossless(dims) ? shape{} : dims; }
 
-  /// True if the fused rounds compute the mean and update the source's state in one pass.
+  /// True if the last round writes the mean and updates the residual in one pass (absorb_to).
   template <class In, class E>
   bool fuses_rounds(shape const& dims) const {
     return is_fused<In, E>(dims) && !updates_before_exchange<In, E>() && !encodes_losslessly(dims);
   }
 
-  /// True if the rounds of the exchange read the source instead of the compensated gradient.
+  /// True if the rounds of the exchange read the policy's source instead of the compensated gradient p.
   template <class In, class E>
   bool is_exchange_fused(shape const& dims) const {
     if constexpr (exchanges_from_source<In, E>) return fuses_rounds<In, E>(dims);

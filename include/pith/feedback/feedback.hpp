@@ -14,8 +14,10 @@ namespace pith::inline v0 {
 /// A feedback policy has these functions. after_exchange is optional:
 ///
 ///     compensate(context<In, E>, g, p, local const)               sets p, the codec's input; called once per round
-///     update(context<In, E>, p, sent, local)                      called once per step; sent = D(C(p)). If the codec
-///                                                                 is lossless, `sent` and p are the same view
+///     update(context<In, E>, p, sent, local)                      called once per step; sent = D(C(p)) or, in an
+///                                                                 exchange, the value that feedback_on selects.
+///                                                                 If the codec is lossless, `sent` and p are the
+///                                                                 same view
 ///     after_exchange(context<In, E>, mean, replicated, local)     may change the mean
 ///     rescale(exec, factor, replicated, local)                    called for a new loss scale or learning rate
 template <class F, class In, class E>

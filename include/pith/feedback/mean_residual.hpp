@@ -7,9 +7,9 @@
 
 namespace pith::inline v0 {
 
-/// Keeps e = p - mean, where all ranks decode the same mean. The sum of e over the ranks is the total compression
-/// error, as with `residual`. On one rank, e also contains the difference between this rank's p and the mean of all
-/// ranks' p.
+/// Sets e = p - mean, where p is the compensated gradient of the rank, and all ranks decode the same mean. The sum of e
+/// over the ranks is the total compression error, as with `residual`. On one rank, e also contains the difference
+/// between this rank's p and the mean of all ranks' p.
 ///
 ///   state       as residual
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019. The released code uses this residual

@@ -61,19 +61,21 @@ struct keep_momentum {
 
 }  // namespace detail
 
-/// Updates u = m u + g, where m is the momentum, encodes v + u and keeps v = v + u - sent. Over all steps, the sum of
-/// the sent values plus v equals the sum of u. With Nesterov momentum, the policy encodes v + g + m u. The optimizer
-/// must not add its own momentum. By default, an entry that is sent loses its momentum (masking), so that the entry
-/// does not continue in a stale direction. With a lossless codec there is no masking, and the result is SGD with
-/// momentum. A codec that sends every element approximately, such as a quantizer, needs `masks = false`.
+/// In each step, sets u = m u + g, where m is the momentum. Encodes p = v + u, and sets v = p - D(C(p)), where D(C(p))
+/// is the decoded payload. Over all steps, the sum of the decoded payloads plus v equals the sum of u. With Nesterov
+/// momentum, p is v + g + m u. The optimizer must not add its own momentum. By default, u is set to 0 for each entry
+/// that is sent (masking), so that the entry does not continue in a stale direction. With a lossless codec there is no
+/// masking, and the result is SGD with momentum. A codec that sends every element approximately, such as a quantizer,
+/// needs `masks = false`.
 ///
 ///   requires    0 <= momentum < 1 (std::invalid_argument)
 ///   state       2 n rank-local elements of accum<In>: v and m u. The product m u is stored before it is added, so that
 ///               rounding does not depend on the compiler
-///   complexity  with Nesterov momentum, scratch memory for n elements. clip_norm reads g once more
-///   on NaN      where a gradient or its decoded value is NaN or infinite, u and v stay unchanged. But a u or v beyond
-///               2^47 (2^495 for doubles) becomes 0, because its square may have overflowed in a sum
-///   properties  reproducible. With clip_norm for doubles, reproducible only if sums are compiled without contraction
+///   complexity  with Nesterov momentum, scratch memory for n elements. clip_norm reads g one additional time
+///   on NaN      where a gradient or its decoded value is NaN or infinite, u and v stay unchanged, except that a u or v
+///               beyond 2^47 (2^495 for doubles) becomes 0, because its square may have overflowed in a sum
+///   properties  reproducible. With clip_norm for doubles, reproducible only if sums are compiled without fused
+///               multiply-add
 ///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018. Unlike in that paper, v also
 ///               keeps the error of a quantizer
 class momentum_correction {

@@ -40,17 +40,17 @@ namespace ext {
 using detail::add_residual;
 }
 
-/// Encodes p = e + gamma g and keeps e = beta (p - sent). Initially e = 0. With beta = gamma = 1, the sum of the sent
-/// values plus e equals the sum of the gradients.
+/// Encodes p = e + gamma g, and sets e = beta (p - D(C(p))), where D(C(p)) is the decoded payload. Initially e = 0.
+/// With beta = gamma = 1, the sum of the decoded payloads plus e equals the sum of the gradients.
 ///
 ///   state       n elements of accum<In>, rank-local
-///   on NaN      where a gradient or its decoded value is NaN or infinite, the residual stays unchanged. But a residual
-///               beyond 2^47 (2^495 for doubles) becomes 0, because its square may have overflowed in a sum
+///   on NaN      where a gradient or its decoded value is NaN or infinite, the residual stays unchanged, except that a
+///               residual beyond 2^47 (2^495 for doubles) becomes 0, because its square may have overflowed in a sum
 ///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit SGD, Interspeech 2014. beta and gamma are those of GRACE, but
 ///               GRACE's PyTorch code omits gamma in the first step (p = g)
 class residual {
  public:
-  /// Stores products before it adds them, so that p is bitwise equal on all executors.
+  /// True, because each product is stored before it is added, so that p is bitwise equal on all executors.
   static constexpr bool is_reproducible = true;
 
   explicit constexpr residual(double beta = 1, double gamma = 1) : beta_(beta), gamma_(gamma) {}

@@ -16,9 +16,9 @@
 
 namespace pith::inline v0 {
 
-/// The ranks use the feedback policy `F`. The server has a residual e. It computes p = e + mean, where `mean` is the
-/// decoded mean over the ranks, returns D(C(p)) and keeps e = p - D(C(p)). Every rank computes the server's part
-/// itself, with the same result. With residuals on both sides, three terms add up to the sum of the mean gradients: the
+/// The ranks use the feedback policy `F`. Every rank also computes the server's part, with equal results: p = e + mean,
+/// where e is the server's residual and `mean` is the decoded mean over the ranks. The result of the exchange is
+/// D(C(p)), and e becomes p - D(C(p)). If `F` is `residual`, three terms add up to the sum of the mean gradients: the
 /// sum of the results, e, and the mean of the ranks' residuals.
 ///
 ///   requires    a C that contracts for the tensor's shape, as error_feedback requires (std::invalid_argument when the

@@ -39,21 +39,22 @@ struct count_turn {
 
 /// A variant of `power_sgd` with one all-reduce per step instead of two. The all-reduce sums P = M Q in one step and Q
 /// = M^T P in the next step. In each step, the factor on the right-hand side is the orthonormalized result of the
-/// previous step. The decoded P Q^T is the mean of M over all ranks, projected on the orthonormalized factor.
+/// previous step. The decoded P Q^T is the mean of M over all ranks, projected on the column space of the
+/// orthonormalized factor.
 ///
 /// Outside an exchange, there is no previous step. The stage then behaves like `power_sgd` and emits the same payloads.
 ///
-///   emits       in an exchange, r max(rows, columns) values of accum<In>. The shorter factor is padded with zeros,
-///               because the turn (the number of completed steps) is in the executor's memory, where the host does not
-///               read it
+///   emits       in an exchange, r max(rows, columns) values of accum<In>, where r is the argument `rank`. The shorter
+///               factor is padded with zeros, because the host does not read the turn. The turn is the number of
+///               completed steps, in the executor's memory
 ///   requires    as power_sgd
 ///   state       replicated: P, Q and the turn; none in a chain
 ///   complexity  4 r flop per element in an exchange, in double, which is 2 r fewer than power_sgd; reads M once;
 ///               scratch memory as power_sgd
-///   errors      as power_sgd
-///   properties  as power_sgd; lossless for the same shapes. delta = r / max(rows, columns) on average over random
-///               starts, whichever factor is sent first. If M does not change between steps, two steps equal one step
-///               of power_sgd
+///   on NaN      as power_sgd
+///   properties  as power_sgd; lossless for the same shapes. For other shapes, delta = r / max(rows, columns) on
+///               average over random starts, whichever factor is sent first. If M does not change between steps, two
+///               steps equal one step of power_sgd
 ///   reference   Vogels' library (num_iters_per_step = 1), which sends the factor without padding. The library's
 ///               residual is that of `own_residual`
 class one_sided_power_sgd : public power_sgd {
@@ -115,7 +116,7 @@ class one_sided_power_sgd : public power_sgd {
     absorb_to(cx, in, ext::tensor_sink<In>{x.data, 1}, replicated);
   }
 
-  /// Computes the rank's own part of the mean: the product of the factor that this rank produced and the
+  /// Computes the rank's own share of the mean: the product of the factor that this rank produced and the
   /// orthonormalized factor. This takes one additional product.
   template <real In, executor E>
   void own_contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,

@@ -16,27 +16,27 @@
 
 namespace pith::inline v0 {
 
-/// For a tensor that is a matrix M, sends P = orth(M Q) and Q' = M^T P, each with r columns. Q is random or from the
-/// previous step, and orth makes columns orthonormal. Decodes P Q'^T, which is the projection of M on the column space
-/// of P.
+/// Encodes a matrix M as two factors, P = orth(M Q) and Q' = M^T P, with r columns each, where r is the argument
+/// `rank`. Q is random or from the previous step, and orth makes columns orthonormal. The factors decode to P Q'^T,
+/// which is the projection of M on the column space of P.
 ///
-/// In an exchange, both factors are summed in flight, and the next step starts with Q' (warm start). P Q'^T is then the
-/// projection of the mean of M over all ranks. Outside an exchange, each step starts with a new random Q. A
+/// In an exchange, two all-reduces sum the factors of all ranks, and the next step starts with Q' (warm start). P Q'^T
+/// is then the projection of the mean of M over all ranks. Outside an exchange, each step starts with a new random Q. A
 /// gradient_exchange sums the factors P of all tensors in one transfer, and the factors Q' in another transfer.
 ///
 ///   emits       rows r + columns r values of accum<In>: P, then Q, row-major
 ///   requires    rank >= 1, 1 <= min_rate < infinity (std::invalid_argument); a matrix shape: rows divide n
 ///               (std::invalid_argument)
 ///   state       replicated: P and Q; none in a chain
-///   complexity  4 r flop per element to encode and 6 r in an exchange, in double; reads M twice; scratch memory of n /
-///               8 bytes, plus 8 r bytes per row and per column
+///   complexity  4 r flop per element to encode, and 6 r flop per element in an exchange, in double; reads M twice;
+///               scratch memory of n / 8 bytes, plus 8 r bytes per row and per column
 ///   on NaN      a single NaN or infinity on any rank makes the mean NaN on all ranks. The next step starts with a new
 ///               random Q
 ///   properties  lossless if n < min_rate r (rows + columns), so that vectors and small matrices are sent unchanged.
-///               For other shapes, contractive with delta = r / min(rows, columns) on average over random Q; use it
-///               with error feedback. Payloads and decoded values do not depend on the instruction set or on the order
-///               of blocks. Sums have a fixed order, and each product that is added is exact (for doubles, unless it
-///               overflows or underflows)
+///               For other shapes, contractive with delta = r / min(rows, columns) on average over random Q; use
+///               power_sgd with error feedback. Payloads and decoded values do not depend on the instruction set or on
+///               the order of blocks. Sums have a fixed order, and each product that is added is exact (for doubles,
+///               unless it overflows or underflows)
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019. Unlike in that paper, a column that becomes
 ///               zero is replaced by a new random column
 class power_sgd : public codec_base {
@@ -62,7 +62,7 @@ class power_sgd : public codec_base {
   };
 
   std::string name() const { return named("power_sgd"); }
-  /// The tensor is sent unchanged unless n is at least `min_rate` times the number of values in the factors P and Q.
+  /// If n is less than `min_rate` times the number of values in the factors P and Q, the tensor is sent unchanged.
   bool is_lossless(shape const& dims) const {
     auto const values = static_cast<double>(rank(dims) * (dims.rows + dims.columns()));
     return dims.n == 0 || min_rate_ * values > static_cast<double>(dims.n);
@@ -147,7 +147,7 @@ class power_sgd : public codec_base {
     }
   }
 
-  /// Computes the rank's own part of the mean, P Q^T, where Q is the factor that this rank produced in the last round.
+  /// Computes the rank's own share of the mean, P Q^T, where Q is the factor that this rank produced in the last round.
   /// This takes one additional product.
   template <real In, executor E>
   void own_contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,

@@ -35,8 +35,8 @@ inline void require_growth(char const* call, measured_cost small, measured_cost 
 
 }  // namespace detail
 
-/// The linear cost that fits the measurements `small` and `large`. `small` has fewer units than `large`. If noise makes
-/// one of the two coefficients negative, that coefficient is set to 0, and the cost fits `large` alone.
+/// The linear cost that fits the measurements `small` and `large`, where `small` has fewer units. If noise makes
+/// `fixed` or `each` negative, the function sets it to 0 and fits the other coefficient to `large` alone.
 ///
 ///   requires    0 <= small.n < large.n (std::invalid_argument)
 inline linear_cost fit_cost(measured_cost small, measured_cost large) {
@@ -48,9 +48,9 @@ inline linear_cost fit_cost(measured_cost small, measured_cost large) {
   return {fixed, each};
 }
 
-/// A network in which all ranks can send and receive at the same time, each over its own link. A message of b bytes
-/// takes alpha + beta b seconds, where alpha is `message.fixed` and beta is `message.each`. Consecutive ranks may share
-/// a node; `message_in_node` is the cost of a message within a node.
+/// A network in which each rank has its own link, so that all ranks can send and receive at the same time. A message of
+/// b bytes takes alpha + beta b seconds, where alpha is `message.fixed` and beta is `message.each`. If ranks_per_node >
+/// 1, that many consecutive ranks form a node, and `message_in_node` is the cost of a message within a node.
 struct network {
   unsigned ranks = 1;
   linear_cost message;
@@ -64,8 +64,9 @@ struct network {
   }
 };
 
-/// Fits the network to two measured all-reduces of different sizes. A ring all-reduce of b bytes takes 2 (P - 1) steps
-/// of b / P bytes per rank. So the all-reduce takes 2 (P - 1) (alpha + beta b / P) seconds.
+/// Fits the network to two measured all-reduces of different sizes. In a ring all-reduce of b bytes over P ranks, each
+/// rank sends 2 (P - 1) successive messages of b / P bytes. So the all-reduce takes 2 (P - 1) (alpha + beta b / P)
+/// seconds.
 inline network fit_network(unsigned ranks, measured_cost small, measured_cost large) {
   detail::require(ranks > 1, "fit_network: ranks must be at least 2, got ", ranks);
   detail::require_growth("fit_network", small, large);
@@ -74,18 +75,18 @@ inline network fit_network(unsigned ranks, measured_cost small, measured_cost la
   return {ranks, fit_cost(message(small), message(large))};
 }
 
-/// A copy of the network with `factor` times the bandwidth between nodes.
+/// A copy of the network with `factor` times the bandwidth of `message`. `message_in_node` is unchanged.
 inline network faster(network net, double factor) {
   net.message.each /= factor;
   return net;
 }
 
-/// The cost of a codec on one rank: fixed seconds per tensor, plus seconds per encoded or decoded element.
+/// The cost of a codec on one rank: `fixed` seconds per tensor, plus `each` seconds per encoded or decoded element.
 struct codec_cost {
   linear_cost encode, decode;
 };
 
-/// The work of one rank in one step: the numbers of tensors, of encoded elements and of decoded elements, and the
+/// The work of one rank in one step: the numbers of tensors, encoded elements and decoded elements, and the sent
 /// messages.
 struct exchange_work {
   double tensors = 0, encoded = 0, decoded = 0;
@@ -94,8 +95,8 @@ struct exchange_work {
 
 namespace detail {
 
-/// Adds a tensor's encoded and decoded elements to the work, in proportion to the bytes that the rank produces and
-/// receives.
+/// Adds the encoded and decoded elements of a tensor's transfer to the work. They are proportional to the bytes that
+/// the rank produces and receives.
 inline void add_elements(exchange_work& work, transfer const& moves, unsigned all, double elements_a_byte) {
   auto const ranks = moves.among.ranks(all);
   auto const bytes = static_cast<double>(moves.bytes());
@@ -105,9 +106,9 @@ inline void add_elements(exchange_work& work, transfer const& moves, unsigned al
 
 }  // namespace detail
 
-/// The work of a step that exchanges all tensors in one tensor bucket. For n elements and P ranks, an all-gather
-/// encodes n elements and decodes P n elements. `two_shot` encodes n + n / P elements and decodes 2 n elements. An
-/// all-reduce encodes n elements and decodes n elements.
+/// The work of one rank in a step that exchanges all tensors in one tensor bucket. For n elements and P ranks, an
+/// all-gather encodes n elements and decodes P n elements. `two_shot` encodes n + n / P elements and decodes 2 n
+/// elements. An all-reduce encodes n elements and decodes n elements.
 template <real In, executor E, detail::codec_policy_for<In, E> Policy>
 exchange_work work_of(E const&, std::vector<tensor_spec> const& tensors, Policy const& policy, unsigned ranks) {
   auto work = exchange_work();
@@ -131,13 +132,13 @@ exchange_work work_of(E const&, std::vector<tensor_spec> const& tensors, Policy 
   return work;
 }
 
-/// A measured step: its work, and its seconds.
+/// A measured step: the work of a rank, and the seconds of encoding and decoding.
 struct measured_codec {
   exchange_work work;
   double encode_seconds = 0, decode_seconds = 0;
 };
-/// Fits a codec's cost per tensor and per element to the measured steps `small` and `large`. `small` has fewer elements
-/// than `large`.
+/// Fits a codec's cost per tensor and per element to the measured steps `small` and `large`, where `small` has fewer
+/// elements per tensor.
 inline codec_cost fit_codec(measured_codec const& small, measured_codec const& large) {
   auto const fit = [&](double exchange_work::*n, double measured_codec::*seconds) {
     return fit_cost({small.work.*n / small.work.tensors, small.*seconds / small.work.tensors},
@@ -147,22 +148,22 @@ inline codec_cost fit_codec(measured_codec const& small, measured_codec const& l
           fit(&exchange_work::decoded, &measured_codec::decode_seconds)};
 }
 
-/// A candidate for plan_exchange: a rank's work in a step, and the cost of the codec.
+/// A candidate for plan_exchange: a codec's name, the work of a rank in a step, and the codec's cost.
 struct exchange_candidate {
   std::string name;
   exchange_work work;
   codec_cost cost = {};
 };
 
-/// The seconds that the codec needs for one segment, if a step is divided into `segments` equal segments. A segment
-/// consists of some of the tensors, or of a piece of a single tensor.
+/// A step may be divided into `segments` equal segments. A segment consists of one or more tensors, or of a piece of a
+/// tensor. Returns the seconds that encoding and decoding of one segment take.
 inline double codec_seconds(exchange_candidate const& c, unsigned segments = 1) {
   auto const calls = std::max(c.work.tensors / segments, std::min(c.work.tensors, 1.0));
   return calls * (c.cost.encode.fixed + c.cost.decode.fixed) +
          (c.cost.encode.each * c.work.encoded + c.cost.decode.each * c.work.decoded) / segments;
 }
-/// The seconds of one segment's transfer, if a step is divided into `segments` equal segments. Each segment sends as
-/// many messages as an undivided step.
+/// The seconds of the transfer of one segment. A segment sends as many messages as an undivided step, and each message
+/// is `segments` times smaller.
 inline double wire_seconds(network const& net, exchange_candidate const& c, unsigned segments = 1) {
   double seconds = 0;
   for (auto const& sent : c.work.sent) seconds += sent.count * net.message_among(sent.among)(sent.bytes / segments);
@@ -170,14 +171,14 @@ inline double wire_seconds(network const& net, exchange_candidate const& c, unsi
 }
 
 /// The seconds of a step. During the transfer of a segment, the previous segment is decoded and the next segment is
-/// encoded. So each segment after the first adds its codec seconds or its transfer seconds, whichever are larger. Only
-/// the first encoding and the last decoding overlap no transfer.
+/// encoded. So each segment after the first adds the maximum of its codec seconds and its transfer seconds. Only the
+/// first encoding and the last decoding overlap no transfer.
 inline double step_seconds(network const& net, exchange_candidate const& c, unsigned segments = 1) {
   auto const codec = codec_seconds(c, segments), wire = wire_seconds(net, c, segments);
   return codec + wire + (segments - 1) * std::max(codec, wire);
 }
 
-/// The index of a candidate, its best number of segments and the predicted seconds.
+/// The index of a candidate, its best number of segments, and the predicted seconds of a step.
 struct exchange_choice {
   std::size_t candidate = 0;
   unsigned segments = 1;
@@ -185,12 +186,13 @@ struct exchange_choice {
 };
 
 /// Chooses the fastest candidate and its number of segments, which is a power of two. Up to `hidden_seconds` of an
-/// exchange overlap the backward pass. So all candidates that take at most `hidden_seconds` are equally fast. Of
-/// equally fast candidates, the function chooses the one listed first, with the smallest number of segments. So the
-/// caller should list dense candidates before lossy candidates.
+/// exchange overlap the backward pass, so all candidates that take at most `hidden_seconds` count as equally fast. Of
+/// equally fast candidates, the function chooses the first in the list, with the smallest number of segments. So list
+/// lossless candidates before lossy candidates.
 ///
-///   requires    at least one candidate (std::invalid_argument); most_segments = 1 if codec and transfer do not overlap
-///   complexity  does not measure, send or allocate. So ranks with equal arguments make equal choices
+///   requires    at least one candidate and one segment (std::invalid_argument). Pass most_segments = 1 if codec and
+///               transfer do not overlap
+///   complexity  does not measure, send or allocate. Equal arguments give equal choices on all ranks
 inline exchange_choice plan_exchange(network const& net, std::vector<exchange_candidate> const& candidates,
                                      unsigned most_segments = 1, double hidden_seconds = 0) {
   detail::require(!candidates.empty(), "plan_exchange: candidates must not be empty");

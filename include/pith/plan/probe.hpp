@@ -32,21 +32,21 @@ struct probe_candidate {
 };
 
 struct probe_options {
-  unsigned rounds = 5;               ///< repetitions of each measurement; probe() uses the median
-  unsigned most_segments = 1;        ///< as in plan_exchange
-  double hidden_seconds = 0;         ///< the seconds of backward that overlap the exchange
-  double enough_seconds = 20e-3;     ///< the larger measured all-reduce takes at least this time
-  std::size_t most_bytes = 1 << 24;  ///< upper limit for the size of a measured all-reduce
+  unsigned rounds = 5;               ///< repetitions of each measurement, whose median is used
+  unsigned most_segments = 1;        ///< the largest number of segments, as in plan_exchange
+  double hidden_seconds = 0;         ///< the seconds of the backward pass that overlap the exchange
+  double enough_seconds = 20e-3;     ///< all-reduces of growing size are measured until one takes this time
+  std::size_t most_bytes = 1 << 24;  ///< the size does not grow further after an all-reduce of this size
 };
 
-/// A candidate's bytes, error and seconds for one step, on the slowest rank.
+/// A candidate's bytes, error and seconds for one step. The error and the seconds are maxima over the ranks.
 struct probed_codec {
   std::string name;
   double wire_bytes = 0;
-  double error = 0;  ///< |g - C(g)| / |g|, the maximum over the ranks
+  double error = 0;  ///< |g - D(C(g))| / |g|, the maximum over the ranks
   double encode_seconds = 0, decode_seconds = 0;
   double wire_seconds = 0;  ///< predicted by the cost model
-  double step_seconds = 0;  ///< predicted for the best number of segments; never below hidden_seconds
+  double step_seconds = 0;  ///< predicted, for the best number of segments; at least hidden_seconds
 };
 
 /// The result of probe(), equal on all ranks. The first candidate is `identity`, which sends uncompressed values.
@@ -103,7 +103,7 @@ std::vector<double> largest_of_ranks(E const& exec, Comm& comm, std::vector<doub
   return mine;
 }
 
-/// The median seconds of an all-reduce of `bytes` bytes, on the slowest rank.
+/// The median seconds of an all-reduce of `bytes` bytes, as a maximum over the ranks.
 template <class Comm, executor E>
 measured_cost sum_cost(E const& exec, Comm& comm, std::size_t bytes, unsigned rounds) {
   auto const values = buffer<float, E>(exec, bytes / sizeof(float));
@@ -119,7 +119,8 @@ measured_cost sum_cost(E const& exec, Comm& comm, std::size_t bytes, unsigned ro
   return {static_cast<double>(bytes), largest_of_ranks(exec, comm, {median_of(times)})[0]};
 }
 
-/// Fits the network to an all-reduce of 16 KiB and to a larger all-reduce that takes at least `enough_seconds`.
+/// Fits the network to an all-reduce of 16 KiB and to the first larger all-reduce that takes `enough_seconds` or has
+/// `most_bytes` bytes.
 template <class Comm, executor E>
 network measure_network(E const& exec, Comm& comm, probe_options const& o) {
   if (comm.size() == 1) return {};
@@ -153,8 +154,8 @@ codec_probe probe_codec(E const& exec, std::vector<tensor_spec> const& tensors, 
   return {alone.report().total.error(), median_of(encode), median_of(decode)};
 }
 
-/// The candidate for the cost model. The seconds per element are those of a single-rank exchange, and the numbers of
-/// elements are those of an exchange over all ranks.
+/// Makes the candidate for the cost model. The seconds per element were measured in a single-rank exchange. The numbers
+/// of elements are those of an exchange over `ranks` ranks.
 template <real In, executor E>
 exchange_candidate modelled(E const& exec, std::vector<tensor_spec> const& tensors,
                             probe_candidate<In, E> const& candidate, unsigned ranks, codec_probe const& taken) {
@@ -175,7 +176,7 @@ inline probed_codec row_of(network const& net, exchange_candidate const& c, doub
   return row;
 }
 
-/// The index that rank 0 chose.
+/// The index that rank 0 chose, on all ranks.
 template <class Comm, executor E>
 std::size_t choice_of_first(E const& exec, Comm& comm, std::size_t mine, std::size_t candidates) {
   auto const chosen = gather_on_host(exec, comm, std::vector(1, std::uint64_t{mine}))[0];
@@ -187,9 +188,10 @@ std::size_t choice_of_first(E const& exec, Comm& comm, std::size_t mine, std::si
 
 }  // namespace detail
 
-/// Measures all-reduces over `comm`, and each candidate's seconds and error on this rank's gradients. `gradients`
-/// contains all tensors one after another. The cost model uses the slowest rank's seconds, and all ranks get the same
-/// choice. The first candidate, `identity`, sends uncompressed values, so the cost model prefers it among equally fast
+/// Predicts the seconds of a step with each candidate, and chooses the fastest candidate. Measures all-reduces over
+/// `comm`, and each candidate's seconds and error on this rank's gradients. `gradients` contains all tensors one after
+/// another. The cost model uses the seconds of the slowest rank, and all ranks get the same choice. probe() adds the
+/// candidate `identity`, which sends uncompressed values, in first place, so `identity` is chosen among equally fast
 /// candidates.
 ///
 ///   auto const found = pith::probe<float>(pith::seq, comm, tensors, gradients, {{"top_k", pith::matrices(codec)}});
@@ -197,8 +199,9 @@ std::size_t choice_of_first(E const& exec, Comm& comm, std::size_t mine, std::si
 ///
 ///   requires    a host executor. All ranks make the call, between steps, with equal tensors, candidates and options.
 ///               All codecs can run on a single rank, without subgroups; rounds >= 1 (std::invalid_argument)
-///   complexity  repeats all-reduces of growing size, from 16 KiB, until one takes enough_seconds. Encodes and decodes
-///               all tensors `rounds` + 1 times per candidate, and allocates a single-rank exchange per candidate
+///   complexity  repeats all-reduces of growing size, from 16 KiB, until one takes enough_seconds or has most_bytes
+///               bytes. Encodes and decodes all tensors `rounds` + 1 times per candidate, and allocates a single-rank
+///               exchange per candidate
 ///   errors      communication_error if a message was damaged. The gradients never change
 template <real In, executor E, class Comm>
 probe_result probe(E const& exec, Comm& comm, std::vector<tensor_spec> const& tensors, span_on<E, In const> gradients,

@@ -20,7 +20,7 @@ struct tree_points {
 
 /// The points are 0, 126 interval midpoints in six decades, and 1. Decade d = 1 .. 6 is [10^(d-7), 10^(d-6)] and has
 /// 2^d points. Half of the points are the midpoints of equal intervals in [1, 4.5) 10^(d-7). The other half are the
-/// midpoints of equal intervals in the rest of the decade.
+/// midpoints of equal intervals in [4.5, 10] 10^(d-7).
 PITH_HD constexpr tree_points make_tree() {
   constexpr double decades[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1};
   auto tree = tree_points();
@@ -39,12 +39,12 @@ PITH_HD inline float tree_point(std::uint32_t code) {
   return tree.at[code];
 }
 
-/// A table that maps a value v to the index of the nearest point. The nearest of two points a < b is b if
-/// 2 v >= a + b, so the table compares 2 v with sums of neighbouring points. The upper bits of 2 v select a cell.
-/// `first[c]` is the index for the smallest value in cell c. `edge[p]` is the smallest 2 v with index p + 1. A cell
-/// contains at most one edge.
+/// A table that maps a value v to the index of a point: the nearest point, or with snap::floor the point below. The
+/// nearest of two points a < b is b if 2 v >= a + b. So the table compares 2 v with sums of neighbouring points, or
+/// with snap::floor with 2 b. The upper bits of 2 v select a cell. `first[c]` is the index for the smallest value in
+/// cell c. `edge[p]` is the smallest 2 v with index p + 1. A cell contains at most one edge.
 struct tree_cells {
-  static constexpr int shift = 18;                          ///< keeps five bits of the fraction
+  static constexpr int shift = 18;                          ///< a shift that keeps five bits of the fraction
   static constexpr std::int32_t least = (127 - 19) << 5;    ///< doubled values below 2^-19 are mapped to point 0
   static constexpr std::int32_t count = 20 * (1 << 5) + 1;  ///< the last cell begins at 2
 
@@ -127,21 +127,22 @@ struct eight_bit_rule {
 
 }  // namespace detail
 
-/// Divides each element by the largest magnitude in its bucket. Sends the sign of the quotient, and the nearest of 128
-/// points: 0, 126 points in six decades, and 1. Points are denser near 0. The largest element is exact (for double, up
-/// to the rounding of its bucket's scale).
+/// Divides each element by the largest magnitude in its bucket. Encodes the sign of the quotient, and rounds its
+/// magnitude to the nearest of 128 points: 0, 126 points in six decades, and 1. Points are denser near 0. The largest
+/// element is exact (for double, up to the rounding of its bucket's scale).
 ///
 ///   emits       n symbols of 8 bits, in which the highest bit is the sign; side information: the largest magnitude of
 ///               each bucket (for double, rounded up to 29 bits)
 ///   requires    a bucket size of 0 (the whole tensor, the default) or a multiple of 8
 ///   complexity  one division and two table lookups per element
 ///   on NaN      a bucket that contains NaN or infinity decodes to NaN
-///   properties  contractive. With c = bucket - 1, 1 - delta is the largest c e^2 / (1 + c y^2) over all borders y
-///               between two neighbouring points, where e is the rounding error at y. 1 - delta is 0.0015 for a bucket
-///               of 128 elements, and 0.016 for a million elements. For use with error feedback
+///   properties  contractive. Let c be the bucket size minus 1. Then 1 - delta is the largest c e^2 / (1 + c y^2) over
+///               all borders y between two neighbouring points, where e is the rounding error at y. 1 - delta is 0.0015
+///               for a bucket of 128 elements, and 0.016 for a bucket of a million elements. Use eight_bit with error
+///               feedback
 ///   reference   Dettmers, 8-Bit Approximations for Parallelism in Deep Learning, ICLR 2016. `snap::floor` selects the
-///               point below, as GRACE does. GRACE's table lacks the points 0 and 1, so GRACE reduces values above
-///               0.9957
+///               point below, as GRACE does. GRACE's table lacks the points 0 and 1. In GRACE, quotients above 0.9957
+///               decode to 0
 class eight_bit : public scalar_quantizer<detail::eight_bit_rule> {
  public:
   explicit constexpr eight_bit(std::uint64_t bucket = 0, snap how = snap::nearest)

@@ -15,8 +15,8 @@ enum class ties : std::uint8_t { positive, zero };
 
 namespace detail {
 
-/// 64 counters in bit planes. Bit k of counter i is bit i of planes[k]. Counter i counts the words, passed to `add`, in
-/// which bit i is 1.
+/// 64 counters in bit planes. Bit k of counter i is bit i of planes[k]. Counter i is the number of words, passed to
+/// `add`, in which bit i is 1.
 class bit_counts {
  public:
   /// Makes counters that can count up to `most` < 2^17.
@@ -51,7 +51,7 @@ class bit_counts {
 };
 
 /// Sets x to +1 where fewer than half of the ranks have bit 1, and to -1 where more than half have bit 1. `even`
-/// decides ties.
+/// selects the result of a tie.
 template <class In, std::uint32_t Span>
 struct count_votes {
   static constexpr std::uint32_t word = 64;

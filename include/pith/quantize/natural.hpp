@@ -58,12 +58,12 @@ struct natural_rule {
 /// Rounds each element to a power of two, up or down at random. The expected result equals the element.
 ///
 ///   emits       n symbols of Bits bits, which contain sign and exponent; no side information
-///   requires    Bits = 8 or 9. Magnitudes are from 2^-108 to 2^18 for 8 bits, and from 2^-126 to 2^127 for 9 bits.
+///   requires    Bits = 8 or 9. The range of magnitudes is 2^-108 to 2^18 for 8 bits, and 2^-126 to 2^127 for 9 bits.
 ///               Larger magnitudes become the largest power, and smaller magnitudes become zero or the smallest power
 ///   complexity  one read of x, 16 random bits per element
 ///   on NaN      NaN or infinity decodes to NaN, and other elements are not affected. Half values above 2^15 may be
 ///               rounded up to infinity
-///   properties  unbiased up to 2^-16 of an element, omega = 1/8 + 2^-16, both within the range; powers of two are
+///   properties  within the range, unbiased up to 2^-16 of an element, with omega = 1/8 + 2^-16; powers of two are
 ///               exact
 ///   reference   Horvath, Ho, Horvath, Sahu, Canini and Richtarik, Natural Compression, 2019, which uses 9 bits and all
 ///               exponents. The 8-bit form is that of GRACE, ICDCS 2021

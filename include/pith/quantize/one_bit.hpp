@@ -18,17 +18,18 @@ inline constexpr option<axis::row> row = {};
 inline constexpr option<axis::column> column = {};
 }  // namespace options
 
-/// Sends one bit per element. The bit is 1 if the element is negative. For each row or column, one_bit also sends the
+/// Encodes each element as one bit, which is 1 if the element is negative. Also encodes, for each row or column, the
 /// mean of the negative elements and the mean of the other elements.
 ///
 ///   emits       n symbols of 1 bit; side information: two means per row or column; the mean of the negative elements
 ///               is second
 ///   requires    a matrix shape: rows divide n (std::invalid_argument)
 ///   complexity  two reads of x. For rows, scratch memory of one word per row, and of 24 bytes (two sums and a count)
-///               per tile of a row. For columns, scratch memory of 24 bytes per column and group of 256 rows
+///               per tile (16,384 elements) of a row. For columns, scratch memory of 24 bytes per column for every 256
+///               rows
 ///   on NaN      a row or column that contains NaN or infinity decodes to NaN
 ///   properties  a projection on the indicator vectors of negative and of other elements; contractive with delta = 1 /
-///               columns for one_bit(row), and 1 / rows for one_bit(column); for use with error feedback
+///               columns for one_bit(row), and 1 / rows for one_bit(column); use one_bit with error feedback
 ///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit Stochastic Gradient Descent, Interspeech 2014, which uses one pair
 ///               of means per column
 template <axis Of = axis::tensor>
@@ -72,7 +73,7 @@ class one_bit : public codec_base {
   void decode(context<In, E> const& cx, encoded_on<E, packed<1> const> y, values_on<E, In> x) const {
     decode_parts<In>(cx.exec, cx.dims, {y, 0, 1}, 1, x);
   }
-  /// Sets x to factor times the sum of the ranks' values, added in rank order. Takes one pass.
+  /// Sets x to factor times the sum of the ranks' decoded values, added in rank order, in one pass.
   template <real In, executor E>
   void decode_sum(context<In, E> const& cx, gathered_on<E, packed<1>> in, accum<In> factor, values_on<E, In> x) const {
     decode_parts<In>(cx.exec, cx.dims, in, factor, x);
@@ -99,7 +100,7 @@ class one_bit : public codec_base {
   }
 };
 
-/// Sends one bit per element. The bit is 1 if the element is negative. For each bucket, one_bit also sends the mean of
+/// Encodes each element as one bit, which is 1 if the element is negative. Also encodes, for each bucket, the mean of
 /// the negative elements and the mean of the other elements.
 ///
 ///   emits       n symbols of 1 bit; side information: two means per bucket; the mean of the negative elements is
@@ -107,7 +108,7 @@ class one_bit : public codec_base {
 ///   requires    a bucket size of 0 (the whole tensor, the default) or a multiple of 8
 ///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or (double only) if its sum overflows
 ///   properties  a projection on the indicator vectors of negative and of other elements; contractive with delta = 1 /
-///               bucket; for use with error feedback. Zero counts as positive
+///               (bucket size); use one_bit with error feedback. Zero counts as positive
 ///   reference   Seide et al., Interspeech 2014. GRACE, ICDCS 2021, uses one bucket for the whole tensor
 template <>
 class one_bit<axis::tensor> : public scalar_quantizer<detail::one_bit_rule> {

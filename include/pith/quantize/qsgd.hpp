@@ -38,7 +38,7 @@ struct norm_terms {
   PITH_HD double merge(double a, double b) const { return Of == norm::l2 ? a + b : larger{}(a, b); }
 };
 
-/// The unit is norm / levels. A symbol is an integer in two's complement, by which the decoder multiplies the unit.
+/// The unit is norm / levels. The decoder multiplies the unit by the symbol, which is an integer in two's complement.
 template <int Bits>
 struct qsgd_rule {
   static constexpr int bits = Bits;
@@ -71,8 +71,8 @@ struct qsgd_rule {
     return is_finite(unit * static_cast<A>(levels)) ? unit : finite_or_nan(unit * static_cast<A>(levels));
   }
 
-  /// Two factors whose product is 65536 / unit, so |x| * near * inverse is |x| / unit as a 16.16 fixed-point number. The
-  /// factor `near` keeps `inverse` finite if the unit is tiny.
+  /// Two factors whose product is 65536 / unit, so |x| * near * inverse is |x| / unit as a 16.16 fixed-point number.
+  /// The factor `near` keeps `inverse` finite if the unit is tiny.
   template <class A>
   struct inverse_unit {
     A near, inverse;
@@ -102,7 +102,8 @@ struct qsgd_rule {
 
 }  // namespace detail
 
-/// Rounds each element to a multiple of norm / levels, up or down at random. The expected result equals the element.
+/// Rounds each element to a multiple of norm / levels, up or down at random. norm is the norm of the element's bucket.
+/// The expected result equals the element.
 ///
 ///   emits       n symbols of Bits bits, in two's complement; side information: norm / levels per bucket, rounded up to
 ///               16 significant bits (15 for Bits = 10)
@@ -112,8 +113,8 @@ struct qsgd_rule {
 ///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or if its norm overflows. Half values within
 ///               one level of 65504 may be rounded up to infinity
 ///   properties  unbiased up to 2^-16 of a level; omega = min(b / (4 s^2), sqrt(b) / s) for b elements per bucket and s
-///               levels; reproducible. For double, qsgd is reproducible only if sums are compiled without contraction,
-///               because squares are inexact
+///               levels; reproducible. For double, qsgd is reproducible only if sums are compiled without fused
+///               multiply-add, because squares are inexact
 ///   reference   Alistarh, Grubic, Li, Tomioka and Vojnovic, QSGD, NeurIPS 2017, but without entropy coding
 template <int Bits>
 class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {

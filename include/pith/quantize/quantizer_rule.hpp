@@ -50,11 +50,12 @@ struct rule_types<R, A> {
 /// Optional:
 ///
 ///     refined   refine(scale)                           the argument of `code` that replaces the scale
-///     bool      is_scale_free                           true if `code` needs no scale; the pass that measures
-///                                                       large buckets then also writes their symbols
-///     double statistic::*members[]                      all members of the statistic, if each is merged separately;
-///                                                       vector instructions can then measure a large bucket
-///     bool      is_sign                                 true if `code` is x < 0; symbols are then packed directly
+///     bool      is_scale_free                           true if `code` needs no scale. The pass that computes
+///                                                       the statistics of large buckets then also writes symbols
+///     double statistic::*members[]                      all members of the statistic, if `merge` merges each member
+///                                                       separately. Vector instructions can then measure a large
+///                                                       bucket
+///     bool      is_sign                                 true if `code` is x < 0. Symbols are then packed directly
 ///
 /// A rule has either all of the functions `measure`, `merge` and `finish`, or none. Without these functions, there is
 /// no scale and no side information. `code` and `value` then receive an unscaled<A> as the scale.

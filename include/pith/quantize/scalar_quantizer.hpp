@@ -15,7 +15,7 @@
 namespace pith::inline v0 {
 
 /// A stage built from a quantizer rule. `Rule` defines the mathematics. The engine adds loops, buckets, packing, random
-/// bits, sums over ranks, and one-pass error feedback.
+/// bits, sums over ranks, and error feedback in one pass.
 ///
 ///   emits       n symbols of Rule::bits bits; side information: one scale per bucket, or none for a rule without
 ///               scales. A scale has the type that Rule::finish returns
@@ -69,7 +69,7 @@ class scalar_quantizer : public codec_base {
   void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, output<In>> y) const {
     encode_from(cx, ext::plain_source<In>{x.data}, y);
   }
-  /// True if no tile of `tile` elements is split between blocks.
+  /// True if no block boundary splits a tile of `tile` elements.
   constexpr bool holds_tiles(std::uint64_t n, std::uint32_t span, std::uint32_t tile) const {
     return blocks(n, span).hold(tile);
   }
@@ -102,7 +102,7 @@ class scalar_quantizer : public codec_base {
   void decode_to(context<In, E> const& cx, encoded_on<E, output<In> const> y, Sink const& to) const {
     decode_parts<In>(cx.exec, cx.dims, {y.values.data, side_as<scale<In>>(y.side), 0, 1}, to);
   }
-  /// Sets x to factor times the sum of the ranks' values, added in rank order. Takes one pass.
+  /// Sets x to factor times the sum of the ranks' decoded values, added in rank order, in one pass.
   template <real In, executor E>
   void decode_sum(context<In, E> const& cx, gathered_on<E, output<In>> in, accum<In> factor, values_on<E, In> x) const {
     decode_sum_to(cx, in, ext::tensor_sink<In>{x.data, factor});

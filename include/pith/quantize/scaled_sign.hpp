@@ -37,14 +37,14 @@ struct scaled_sign_rule {
 
 }  // namespace detail
 
-/// Sends the sign of each element and the mean magnitude of each bucket. Zero counts as positive.
+/// Encodes the sign of each element and the mean magnitude of each bucket. Zero counts as positive.
 ///
 ///   emits       n symbols of 1 bit; side information: one scale per bucket
 ///   requires    a bucket size of 0 (the whole tensor, the default) or a multiple of 8
 ///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or (double only) if its sum of magnitudes
 ///               overflows
-///   properties  a projection on the signs of x, contractive with delta = 1 / bucket; for a given bucket x of n
-///               elements, |x|_1^2 / (n |x|^2) is the largest possible delta; for use with error feedback
+///   properties  a projection on the signs of x, contractive with delta = 1 / (bucket size). For a given bucket x of n
+///               elements, |x|_1^2 / (n |x|^2) is the largest possible delta. Use scaled_sign with error feedback
 ///   reference   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019
 class scaled_sign : public scalar_quantizer<detail::scaled_sign_rule> {
  public:

@@ -30,17 +30,16 @@ struct sign_rule {
 
 }  // namespace detail
 
-/// Sends the sign of each element, which decodes to +1 or -1. An exchange returns the sign that the majority of ranks
-/// sent.
+/// Encodes the sign of each element. A sign decodes to +1 or -1. An exchange returns the majority of the ranks' signs.
 ///
 ///   emits       n symbols of 1 bit; no side information
-///   requires    a learning rate suitable for steps of size 1, because no scale is sent
+///   requires    a learning rate suitable for steps of size 1, because the payload has no scale
 ///   complexity  one read of x. The vote is counted in bit planes, for 64 elements at once
 ///   on NaN      zero and NaN count as positive. A sign cannot represent NaN, so callers should check gradients before
 ///               encoding
 ///   properties  signs do not estimate x, so error feedback requires `unverified`. An exchange returns the majority
-///               instead of the mean; with ties::zero, equal numbers of votes give 0. After another stage in a chain,
-///               the signs are averaged like other values
+///               instead of the mean; with ties::zero, equal numbers of votes give 0. If another stage precedes `sign`
+///               in a chain, an exchange returns the mean of the signs instead
 ///   reference   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018, and signSGD with Majority Vote,
 ///               ICLR 2019
 class sign : public scalar_quantizer<detail::sign_rule> {

@@ -28,8 +28,8 @@ struct judge_votes {
 /// that sums the votes. A vote takes one byte per element for up to 127 ranks, and four bytes for more ranks.
 ///
 ///   emits       as sign
-///   complexity  one read of x and one read of the sum; no scratch memory. The all-gather of sign takes n / 8 bytes per
-///               rank. For fewer than 8 ranks, these are fewer than the n bytes of the votes
+///   complexity  one read of x and one read of the sum; no scratch memory. The all-gather of `sign` moves n / 8 bytes
+///               from each rank. For fewer than 8 ranks, these payloads together are smaller than the n bytes of votes
 ///   properties  as sign, with the same result in an exchange. In a chain after summable stages, an exchange also sums
 ///               the votes, and the summable stages then decode the majority
 ///   reference   Bernstein, Zhao, Azizzadenesheli and Anandkumar, signSGD with Majority Vote, ICLR 2019

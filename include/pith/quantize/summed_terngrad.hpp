@@ -21,7 +21,7 @@ struct measured {
   PITH_HD auto operator()(std::uint64_t i) const { return rule.measure(element_cast<accum<In>>(x[i])); }
 };
 
-/// A NaN scale is sent as infinity, because a maximum may drop NaN.
+/// A NaN scale is sent as infinity, because the maximum over the ranks may drop NaN.
 template <class Rule, class A>
 struct offer_scale {
   Rule rule;
@@ -68,7 +68,7 @@ struct scale_levels {
 ///   on NaN      a single NaN or infinity on any rank makes the mean NaN on all ranks
 ///   properties  in a chain after summable stages, as in pca(basis) | summed_terngrad(), an exchange also sums the
 ///               symbols. Such a chain encodes x in both rounds. Unbiased for the clipped gradient. There is no error
-///               bound for a rank's own x, because another rank may determine the scale
+///               bound for the x of one rank, because another rank may determine the scale
 ///   reference   Wen et al., TernGrad, NeurIPS 2017, section 4 ("scaler sharing")
 class summed_terngrad : public codec_base {
  public:

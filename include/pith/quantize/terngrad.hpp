@@ -93,11 +93,11 @@ struct terngrad_rule {
 ///   complexity  16 random bits per element
 ///   on NaN      a bucket that contains NaN or infinity decodes to NaN
 ///   properties  terngrad(unclipped) is unbiased up to 2^-16 of s, with omega = (sqrt(b) - 1) / 2 + 2^-16 for b
-///               elements per bucket; error feedback needs damped(s). With clipping, terngrad is unbiased for the
-///               clipped gradient, without an error bound for x. Reproducible. For double, terngrad is reproducible
-///               only if sums are compiled without contraction, because squares are inexact
+///               elements per bucket; with error feedback, use damped(terngrad(unclipped)). With clipping, terngrad is
+///               unbiased for the clipped gradient, without an error bound for x. Reproducible. For double, terngrad is
+///               reproducible only if sums are compiled without fused multiply-add, because squares are inexact
 ///   reference   Wen, Xu, Yan, Wu, Wang, Chen and Li, TernGrad, NeurIPS 2017. Unlike in that paper, no element is
-///               clipped if the mean exceeds the bound, so that equal elements are exact
+///               clipped if |mean| is at least the bound, so that equal elements are exact
 template <outliers Which = outliers::clipped>
 class terngrad : public scalar_quantizer<detail::terngrad_rule> {
  public:

@@ -25,11 +25,11 @@ namespace pith::inline v0 {
 ///               NaN or infinity is NaN. If there are no elements of a sign, the mean is 0
 ///   properties  variable rate; contractive with delta = 1 / n. For a given x, the largest possible delta is the sum
 ///               over both signs of |kept|_1^2 / (k |x|^2), where k elements of the sign are kept. Among equal
-///               elements, the smaller index is kept. For use with error feedback
+///               elements, the one with the smaller index is kept. Use adaptive_threshold with error feedback
 ///   reference   Dryden, Moon, Jacobs and Van Essen, Communication Quantization for Data-Parallel Training of Deep
 ///               Neural Networks, MLHPC 2016, in the form of GRACE's adaq. adaq searches thresholds on a sample in up
-///               to 20 rounds and stops within a quarter of its target. adaq sends NaN if there are no elements of a
-///               sign
+///               to 20 iterations, and stops if the number of entries is within a quarter of the target. adaq sends NaN
+///               if there are no elements of a sign
 class adaptive_threshold : public codec_base {
  public:
   template <class In>

@@ -13,12 +13,13 @@
 namespace pith::inline v0 {
 
 /// The unit in which 7 bits represent |x| in [2^-10, 2^-5). The unit of `repaired` is 2^-12. The unit of `reference` is
-/// 2^-6, as in GRACE, so that the 7 bits hold at most one unit.
+/// 2^-6, as in GRACE, so that the 7 bits contain 0 or 1 units.
 enum class byte_field : std::uint8_t { reference, repaired };
 
 namespace detail {
 
-/// The code of an element. The element's tag determines the size of the code. The code occupies the lowest `bytes(tag)` bytes of a word.
+/// The code of an element. The element's tag determines the size of the code. The code occupies the lowest `bytes(tag)`
+/// bytes of a word.
 struct inceptionn_word {
   byte_field field;
 
@@ -53,16 +54,16 @@ struct inceptionn_word {
 
 }  // namespace detail
 
-/// Sends an element unchanged if its magnitude is at least 1. Magnitudes in [2^-5, 1) take 16 bits, and magnitudes in
-/// [2^-10, 2^-5) take 8 bits. Smaller elements are dropped. Works only on `seq` and for float.
+/// Encodes an element of magnitude at least 1 in 32 bits, unchanged. Magnitudes in [2^-5, 1) take 16 bits, and
+/// magnitudes in [2^-10, 2^-5) take 8 bits. Smaller elements decode to 0. Works only on `seq` and for float.
 ///
 ///   emits       the codes of all elements, one after another, of 4, 2, 1 or 0 bytes each, padded with zeros to max(1,
 ///               floor(capacity 4 n)) bytes; side information: the number of code bytes, then a tag of 2 bits per
 ///               element
 ///   requires    0 < capacity <= 1 (std::invalid_argument), n < 2^30
 ///   on NaN      NaN and infinity are kept; elements beyond the capacity decode to 0
-///   properties  variable rate; an absolute error bound if the capacity suffices for all elements: error_bound = 2^-6,
-///               or 2^-10 with byte_field::repaired. Otherwise error_bound is infinity
+///   properties  variable rate; an absolute error bound if capacity = 1: error_bound = 2^-6, or 2^-10 with
+///               byte_field::repaired. For a smaller capacity, error_bound is infinity
 ///   reference   Li et al., A Network-Centric Hardware/Algorithm Co-Design to Accelerate Distributed Training of Deep
 ///               Neural Networks, MICRO 2018, with the ranges of GRACE. GRACE states a bound of 2e-10 in place of
 ///               2^-10. GRACE's 8-bit field decodes values below 2^-6 to 2^-7, as `byte_field::reference` does

@@ -20,8 +20,8 @@ inline std::uint32_t ordered_key(float x) {
   return sign_bit(x) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-/// Computes the smallest keys of buckets 1, 2, ... Of m sorted keys, ceil(b (m - 1) / Buckets) come before bucket b.
-/// Equal values share a bucket. Where linear quantiles would interpolate between two values, the edge is the larger
+/// Computes the smallest keys of buckets 1, 2, ... Of m sorted keys, ceil(b (m - 1) / Buckets) keys come before bucket
+/// b. Equal values share a bucket. Where linear quantiles would interpolate between two values, the edge is the larger
 /// value.
 template <std::uint32_t Buckets>
 struct quantile_edges {
@@ -37,9 +37,9 @@ struct quantile_edges {
 
 }  // namespace detail
 
-/// Splits the values at 2^Bits - 1 quantiles into buckets. Sends each element's bucket index and each bucket's mean.
-/// For tensors with more than `sample` elements, the quantiles are those of a random sample with `sample` elements.
-/// Works only on `seq` and for float.
+/// Splits the elements by value, at 2^Bits - 1 quantiles, into 2^Bits buckets. Encodes the bucket index of each element
+/// and the mean of each bucket. For tensors with more than `sample` elements, the quantiles are those of a random
+/// sample with `sample` elements. Works only on `seq` and for float.
 ///
 ///   emits       n symbols of Bits bits; side information: 2^Bits means; the mean of an empty bucket is 0. There is no
 ///               side information if n = 0

@@ -15,7 +15,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Parses rated(chain) or rated(chain,dense_from). A final argument `dense` sets the rate to 1.
+/// Parses rated(chain) or rated(chain,dense_from). A last argument `dense` sets the rate to 1.
 template <class Parser>
 auto rated_from(syntax::term const& t, Parser) {
   auto const is_dense = t.arguments.size() > 1 && t.arguments.back().text == "dense";
@@ -39,7 +39,7 @@ auto hierarchical_from(syntax::term const& t, Parser) {
 
 }  // namespace detail
 
-/// The codecs with an exchange of their own. Error feedback can wrap them. `make` also receives the `parser`.
+/// The codecs with an exchange of their own. Error feedback can wrap these codecs. `make` also receives the `parser`.
 inline constexpr auto exchange_methods = std::tuple(
     method("rated(c)", 1, 3, "a codec with an adjustable rate; rated(c, dense_from): dense from that rate on",
            {"rated(top_k(0.2))", "ef(rated(top_k(0.2)|qsgd<8>,0.5))", "rated(random_k(0.2),dense)"},

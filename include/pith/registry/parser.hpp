@@ -61,7 +61,7 @@ class parser {
   static any_stage<In, E> stage(syntax::term const& t);
   static feedback policy(syntax::term const& t);
 
-  /// Calls f with the codec of p: a chain, a collective or an exchange.
+  /// Calls f with the codec that p describes: a chain, a collective, or a codec of M::exchanges.
   template <class F>
   static detail::made_by<F> exchanged(syntax::pipeline const& p, F const& f) {
     if (p.terms.size() > 1) return f(chain(p));
@@ -76,7 +76,8 @@ class parser {
     return detail::with_stage_among<stages.size()>(M::stages, t, f, stages, exchanges);
   }
 
-  /// A collective is not type-erased, so that its rounds are used.
+  /// Calls f with a collective as its own type, so that an exchange uses its rounds. Calls f with any other stage as a
+  /// type-erased chain.
   template <class F>
   static detail::made_by<F> staged(syntax::pipeline const& p, F const& f) {
     return with_stage(p.only(), [&]<class S>(S const& stage) -> detail::made_by<F> {
@@ -176,9 +177,9 @@ any_codec<In, E> parser<In, E, M>::codec(syntax::pipeline const& p) {
 ///     };
 ///     auto codec = parse<float>("ef(top_k(0.01)|qsgd<8>)", my_methods());
 ///
-///   requires    `method` is described in pith/registry/method.hpp. A stage may be the caller's own
+///   requires    pith/registry/method.hpp describes `method`. A stage may be a class of the caller
 ///   errors      std::invalid_argument; the message contains the expected syntax and the text found instead
-///   properties  ef with `residual`, and bypass, are always included. Payloads equal those of the typed codec
+///   properties  a text can always use ef with `residual`, and bypass. Payloads equal those of the typed codec
 template <real In, executor E = seq_executor, class M>
 any_codec<In, E> parse(std::string_view text, M) {
   auto codec = parser<In, E, M>::codec(syntax::reader::read(text));

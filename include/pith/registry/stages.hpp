@@ -41,7 +41,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Calls f with the stage that a term names, which must not be damped.
+/// Calls f with the stage that a term names. The stage must not be `damped`.
 template <class F>
 made_by<F> with_undamped_stage(syntax::term const& t, F const& f);
 

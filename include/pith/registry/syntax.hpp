@@ -58,7 +58,7 @@ struct term {
   }
 
   /// Returns true if argument i is the second of two words. Returns false if argument i is the first word or is
-  /// missing. `others` are further valid words, which only the error message needs.
+  /// missing. `others` are further valid words, which only the error message lists.
   bool is_second(std::size_t i, std::string_view first, std::string_view second, char const* others = "") const {
     if (!has(i)) return false;
     auto const& word = arguments[i].text;
@@ -88,7 +88,7 @@ inline term const& pipeline::only() const {
 /// A recursive-descent parser, which ignores blanks.
 class reader {
  public:
-  /// The maximum length of a text. This limit also bounds the depth of recursion.
+  /// The maximum length of a text, which also limits the depth of recursion.
   static constexpr std::size_t most_characters = 1024;
 
   static pipeline read(std::string_view text) {

@@ -14,8 +14,8 @@
 
 namespace pith::inline v0::runtime {
 
-/// A codec in the library pith::runtime for gradients with elements of type In. `parse` constructs a codec. Copies are
-/// the same codec.
+/// A codec in the library pith::runtime for gradients with elements of type In. `parse` constructs a codec. All copies
+/// share one immutable codec.
 ///
 ///   requires    In is float or bfloat16; the program links with pith::runtime. A moved-from codec must not be used
 ///   properties  payloads, states and means equal those of pith::any_codec with the same name
@@ -33,7 +33,7 @@ class any_codec {
   /// Returns the same codec at another rate. Throws std::invalid_argument if the codec has no rate.
   any_codec at(double rate) const;
 
-  /// For the sources of pith::runtime.
+  /// Used only by the source files of pith::runtime.
   struct compiled;
   explicit any_codec(std::shared_ptr<compiled const> of) : compiled_(std::move(of)) {}
   compiled const& get() const { return *compiled_; }

@@ -13,15 +13,15 @@
 
 namespace pith::inline v0::runtime {
 
-/// A compiled codec with the state, payload and workspace for one tensor on one rank. Like pith::compressor, but
-/// the state cannot be saved. An exchange can save it.
+/// A compiled codec with the state, payload and workspace for one tensor on one rank. Like pith::compressor, but the
+/// state cannot be saved. To save states, use gradient_exchange.
 ///
 ///     auto c = pith::runtime::compressor<float>(pith::runtime::parse<float>("ef(top_k(0.01))"), pith::vector(n));
 ///     send(c.compress(gradient));
 ///     c.decompress(received, gradient);
 ///
 ///   owns        all memory, which the constructor allocates. The type is move-only
-///   complexity  one call into the library per call; no call allocates
+///   complexity  one call into the library per member function call; no call allocates
 ///   errors      those of pith::compressor
 ///   requires    In is float or bfloat16; only one thread at a time may use the object
 template <class In>

@@ -9,8 +9,8 @@ namespace pith::inline v0::runtime {
 
 /// An executor whose type does not depend on compiler flags. All executors give bitwise equal results.
 ///
-///   owns        a pool of threads, which copies share. The last copy ends the threads. An exchange and a compressor
-///               keep a copy. A runner must outlive all copies
+///   owns        a pool of threads, which copies share. The destructor of the last copy ends the threads. An exchange
+///               and a compressor keep a copy of their executor. A runner must outlive all copies
 ///   requires    after fork, the child process must neither use nor destroy an executor with threads
 class executor {
  public:

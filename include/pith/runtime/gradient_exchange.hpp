@@ -22,19 +22,19 @@ class any_communicator;
 namespace runtime {
 
 /// A pith::gradient_exchange in the library pith::runtime. The member functions have the contracts of
-/// pith::gradient_exchange. Controllers (pith/control) need the header-only class.
+/// pith::gradient_exchange. Controllers (pith/control) need pith::gradient_exchange.
 ///
 ///   requires    In is float or bfloat16. The any_communicator and its transport must outlive the exchange
-///   complexity  one call into the library per call, a few virtual calls per collective; a step does not allocate. After
-///               a failed step, the exchange keeps its buffers until the program ends
-///   properties  means and states equal those of pith::gradient_exchange with the same codecs and options. A state that
-///               one class exports can be imported by the other
+///   complexity  one call into the library per member function call, a few virtual calls per collective operation; a
+///               step does not allocate. After a failed step, the exchange keeps its buffers until the program ends
+///   properties  means and states equal those of pith::gradient_exchange with the same codecs and options. Each of the
+///               two classes can import a state that the other exports
 template <class In>
 class gradient_exchange {
  public:
   using codec_type = any_codec<In>;
 
-  /// `policy(tensor)` returns the codec of a tensor. The exchange does not keep the policy.
+  /// `policy(tensor)` returns the codec of a tensor. The exchange does not store the policy.
   gradient_exchange(executor const& exec, any_communicator& comm, std::vector<tensor_spec> tensors,
                     std::function<codec_type(tensor_spec const&)> const& policy, exchange_options const& options = {});
   /// Makes an exchange with one codec per tensor.

@@ -8,7 +8,8 @@
 
 namespace pith::inline v0::runtime {
 
-/// Returns a pith::mpi_communicator on a duplicate of `comm`, with that class's requirements and errors.
+/// Returns a pith::mpi_communicator on a duplicate of `comm`. The requirements and errors are those of
+/// pith::mpi_communicator.
 any_communicator mpi(MPI_Comm comm, timeout_duration timeout = default_timeout);
 
 }  // namespace pith::inline v0::runtime

@@ -50,14 +50,14 @@ struct gaussian_rule {
 }  // namespace detail
 
 /// Keeps about k entries of largest magnitude, where k = max(1, floor(density n)). The threshold is |mean| plus z
-/// standard deviations, where z is such that, on average, k of n standard normal numbers exceed z in magnitude. The
-/// threshold is corrected if too many or too few entries pass. The following properties differ from those of
-/// `threshold_estimator`:
+/// standard deviations. A standard normal number exceeds z in magnitude with probability `density`. The threshold is
+/// corrected if too many or too few entries pass. The following properties differ from those of `threshold_estimator`:
 ///
 ///   complexity  one pass for the moments, one pass per correction, one to count the result, and two to write
 ///   reference   Shi, Chu, Cheung and See, Understanding Top-k Sparsification in Distributed Deep Learning, 2019. The
 ///               20 fine corrections are those of Ok-Topk. If too many entries pass the final threshold, gaussian_k
-///               uses the next larger threshold that it tried. Without such a threshold, only the largest entry is kept
+///               uses the smallest tried threshold whose entries fit into the payload. Without such a threshold, only
+///               entries of the largest magnitude are kept
 class gaussian_k : public threshold_estimator<detail::gaussian_rule> {
  public:
   explicit gaussian_k(double density, correction how = correction::coarse)

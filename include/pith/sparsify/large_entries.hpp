@@ -56,7 +56,7 @@ struct large_entries {
     return scratch_for<std::uint32_t>(room) + scratch_for<std::uint32_t>(parts<In>());
   }
 
-  /// The entries x with magnitude_bits(x) >= bound() are kept.
+  /// Keeps the entries x with magnitude_bits(x) >= bound().
   template <class In, class Bound, executor E>
   void encode(E const& exec, In const* x, Bound const& bound, encoded_on<E, In> y, workspace_on<E>& ws) const {
     auto* const indices = ws.template take<std::uint32_t>(room).data;
@@ -112,7 +112,7 @@ class large_entries_stage : public codec_base {
     return entries(dims).side_bytes();
   }
 
-  /// The used parts of a payload with `count` values. The unused parts contain zeros.
+  /// The sizes of the used parts of a payload with `count` values. The unused parts contain zeros.
   std::uint64_t used_values(shape const& dims, std::uint64_t count) const { return entries(dims).used_values(count); }
   std::size_t used_side_bytes(shape const& dims, std::uint64_t count) const {
     return entries(dims).used_side_bytes(count);
@@ -122,8 +122,8 @@ class large_entries_stage : public codec_base {
   void decode(context<In, E> const& cx, encoded_on<E, In const> y, values_on<E, In> x) const {
     entries(cx.dims).decode(cx.exec, y, x, cx.ws);
   }
-  /// An exchange calls these two functions to compute the mean over many ranks. They do not exist for overflow::dense,
-  /// because a payload may then contain all values.
+  /// An exchange calls most_entries and decode_entries to compute the mean over many ranks. These functions do not
+  /// exist for overflow::dense, because a payload may then contain all values.
   std::uint64_t most_entries(shape const& dims) const requires(Policy == overflow::keep) { return entries(dims).room; }
   template <real In, executor E>
     requires(Policy == overflow::keep)

@@ -15,8 +15,8 @@ namespace detail {
 /// The number of elements that a team copies at once, which is also the largest block size.
 inline constexpr std::uint32_t block_room = strata_room;
 
-/// Copies drawn blocks of `width` elements, either to the kept values or back to the tensor. One block is drawn from
-/// each stratum. A team copies as many blocks as fit into `block_room` elements.
+/// Copies drawn runs of `width` elements (blocks), either to the kept values or back to the tensor. One block is drawn
+/// from each stratum (strata.hpp). A team copies as many blocks as fit into `block_room` elements.
 template <class Copy>
 struct copy_blocks {
   static constexpr std::uint32_t items_per_block = block_room;
@@ -48,16 +48,16 @@ struct copy_blocks {
 
 }  // namespace detail
 
-/// Divides a tensor into m = floor(n / block) runs of `block` neighbouring elements. Divides the runs into k strata,
-/// which are intervals of nearly equal length, where k = max(1, floor(density m)). Keeps one random run of each
-/// stratum. All ranks keep the same runs in a step. The n mod block elements after the last run are also kept. The
-/// other elements become zero. random_blocks(density, block, unbiased) multiplies a run by the number of runs in its
-/// stratum.
+/// Divides a tensor into m = floor(n / block) runs of `block` neighbouring elements. Divides the m runs into
+/// k = max(1, floor(density m)) strata. A stratum is an interval, and all strata have nearly equal length. Keeps one
+/// random run of each stratum. All ranks keep the same runs in a step. The n mod block elements after the last run are
+/// also kept. The other elements become zero. random_blocks(density, block, unbiased) multiplies a run by the number of
+/// runs in its stratum.
 ///
 ///   emits       k block + n mod block values of In; no side information
 ///   requires    0 < density <= 1, 1 <= block <= 2048 (std::invalid_argument), m < 2^32
 ///   complexity  32 random bits per run; reads whole cache lines, unlike random_k; no scratch memory
-///   on NaN      a NaN outside the drawn runs is not sent
+///   on NaN      a NaN outside the kept elements is not sent
 ///   properties  summable. Without scaling, a projection, contractive with delta = 1 / ceil(m / k). With
 ///               `unbiased`, omega = ceil(m / k) - 1
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, "random block", but with many small blocks

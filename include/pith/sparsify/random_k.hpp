@@ -45,20 +45,20 @@ struct copy_drawn {
 
 }  // namespace detail
 
-/// Divides the tensor into k strata, which are intervals of nearly equal length, where k = max(1, floor(density n)).
-/// Keeps one random entry of each stratum. All ranks keep the same entries in a step. The other elements become zero.
-/// random_k(density, unbiased) multiplies an entry by the width of its stratum. With random_k(density, none, own) and
-/// random_k(density, unbiased, own), each rank draws its own entries, and an all-gather sends the payloads. With
-/// `unbiased`, the expected squared error of the mean over N ranks is then the average of the ranks' squared errors,
-/// divided by N.
+/// Divides the tensor into k = max(1, floor(density n)) strata. A stratum is an interval, and all strata have nearly
+/// equal length. Keeps one random entry of each stratum. All ranks keep the same entries in a step. The other elements
+/// become zero. random_k(density, unbiased) multiplies an entry by the width of its stratum. With random_k(density,
+/// none, own) and random_k(density, unbiased, own), each rank draws its own entries, and an exchange is an all-gather.
+/// With `unbiased` and `own`, the expected squared error of the mean over N ranks is the average of the ranks' expected
+/// squared errors, divided by N.
 ///
 ///   emits       k values of In; no side information. The decoder computes the indices from seed, tensor and step, and
 ///               with `own` also from the rank
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
 ///   complexity  32 random bits per kept entry; no scratch memory
-///   on NaN      a NaN that is not among the drawn entries is not sent
-///   properties  summable unless each rank draws its own entries. Without scaling, a projection, contractive with delta =
-///               1 / ceil(n / k). With `unbiased`, omega = ceil(n / k) - 1, for use without error feedback
+///   on NaN      a NaN that is not among the kept entries is not sent
+///   properties  summable if all ranks keep the same entries. Without scaling, a projection, contractive with delta = 1
+///               / ceil(n / k). With `unbiased`, omega = ceil(n / k) - 1; use `unbiased` without error feedback
 ///   reference   Stich, Cordonnier and Jaggi, Sparsified SGD with Memory, NeurIPS 2018, but with strata instead of a
 ///               permutation
 template <scaling Scaling = scaling::none, drawing Drawing = drawing::shared>

@@ -52,8 +52,8 @@ struct all_found : found_bound<A> {
   PITH_HD bits_of<A> end() const { return beyond_bits<A>; }
 };
 
-/// Chooses the positive and the negative sign in turn. But a sign is skipped if its largest magnitude is less than half
-/// of the other sign's largest magnitude.
+/// Chooses the positive sign in even steps, and the negative sign in odd steps. If the chosen sign's largest magnitude
+/// is less than half of the other sign's largest magnitude, chooses the other sign.
 struct choose_sign {
   std::uint64_t const* step;
   std::uint32_t* is_negative;
@@ -122,8 +122,8 @@ struct list_mean {
 
 /// Keeps about k entries and replaces them by their mean, where k = max(1, floor(density n)). The entries are the
 /// largest positive elements in even steps, and the negative elements of largest magnitude in odd steps. The other
-/// elements become zero. A sign is skipped if its largest magnitude is less than half of the other sign's largest
-/// magnitude.
+/// elements become zero. If the largest magnitude of the step's sign is less than half of the other sign's largest
+/// magnitude, the entries are those of the other sign.
 ///
 ///   emits       the bytes of at most 2 k - 1 ascending indices with ceil(log2 n) bits each, followed by zeros; side
 ///               information: the number of index bytes, the number of indices, the mean in accum<In>
@@ -131,10 +131,10 @@ struct list_mean {
 ///   complexity  one pass for the signs, the passes of redsync, and three more; scratch memory for 2 k indices; the
 ///               host does not wait
 ///   on NaN      NaN and infinity are kept, and the mean becomes NaN
-///   properties  a projection with a variable rate, which shape::capacity bounds; contractive with delta = 1 / (4 n (2
-///               k - 1)), because the m decoded entries have the energy (sum of the m entries)^2 / m, and the largest
-///               of the m entries is at least max |x_i| / 2. For typical tensors, 1 - |error|^2 / |x|^2 is much larger
-///               than delta
+///   properties  a projection with a variable rate, which shape::capacity bounds; contractive with delta =
+///               1 / (4 n (2 k - 1)). This delta follows from two facts: the m decoded entries have the squared norm
+///               (sum of the m entries)^2 / m, and the largest of the m entries is at least max |x_i| / 2. For typical
+///               tensors, 1 - |error|^2 / |x|^2 is much larger than delta
 ///   reference   Fang, Fu, Yang and Hsieh, RedSync, JPDC 2019 ("quantised sets"). Unlike in that paper, even steps
 ///               prefer the positive sign for every tensor
 class redsync_mean : public codec_base {

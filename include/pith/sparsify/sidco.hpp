@@ -12,8 +12,8 @@
 
 namespace pith::inline v0 {
 
-/// The distribution that sidco fits. The first stage fits the distribution to all magnitudes. Each later stage fits the
-/// distribution to the magnitudes above the last threshold.
+/// The distribution that sidco fits in stages. The first stage fits the distribution to all magnitudes. Each later
+/// stage fits the distribution to the magnitudes above the last threshold (the survivors).
 enum class magnitudes : std::uint8_t {
   exponential,  ///< an exponential distribution in every stage
   pareto,       ///< a generalised Pareto distribution in every stage
@@ -28,8 +28,8 @@ inline constexpr option<magnitudes::gamma> gamma = {};
 
 namespace detail {
 
-/// Returns the threshold that a fraction e^ln_share of the values exceeds, for an exponential tail that begins at the
-/// smallest survivor.
+/// Returns the threshold that a fraction e^ln_share of the survivors exceeds, for an exponential distribution that
+/// begins at the smallest survivor.
 PITH_HD inline double exponential_threshold(survivors const& of, double ln_share) {
   return of.smallest + apart(of.mean() - of.smallest, -ln_share);
 }
@@ -71,11 +71,11 @@ struct sidco_rule {
                                    terms<how_many, magnitude_sum, log_sum, least_magnitude, largest_magnitude>,
                                    terms<how_many, magnitude_sum, square_sum, least_magnitude, largest_magnitude>>;
 
-  std::int32_t fixed, most;  ///< fixed: the number of stages, or 0 if the state holds it; most: its maximum
+  std::int32_t fixed, most;  ///< the number of stages, or 0 if the state has the number; its maximum
   sidco_memory* memory = nullptr;
 
   /// The largest number of passes: one per stage, one to count the result, and three for further stages if too many
-  /// values are still left.
+  /// values still reach the threshold.
   PITH_HD unsigned passes() const { return static_cast<unsigned>(fixed > 0 ? fixed : most) + 4; }
 
   PITH_HD std::int32_t stages() const {
@@ -122,13 +122,13 @@ struct learn_from {
 
 /// Keeps about k entries of largest magnitude, where k = max(1, floor(density n)). These entries are the tail of a
 /// distribution that is fitted to the magnitudes. The first of several stages keeps a quarter of the entries, or k
-/// entries if k is larger. Each later stage fits a distribution to the survivors of the previous stage. The remaining
-/// reduction is divided equally among the remaining stages. The following properties differ from those of
+/// entries if k is larger. Each later stage fits a distribution to the survivors of the previous stage. The later
+/// stages reduce the number of entries by equal factors. The following properties differ from those of
 /// `threshold_estimator`:
 ///
-///   state       the number of stages, unless it is given. The number of stages is one at first. Every five steps it
-///               increases by one, up to ceil(log2(1 / density)), if less than 0.8 k or more than 1.2 k entries were
-///               kept on average
+///   state       the number of stages, if the constructor does not fix the number. The number is one at first. Every
+///               five steps, the number increases by one, up to ceil(log2(1 / density)), if less than 0.8 k or more
+///               than 1.2 k entries were kept on average
 ///   complexity  one pass per stage, up to three more if too many entries pass, one to count the result, and two to
 ///               write. For the gamma distribution, the first pass computes one logarithm per value, and one thread
 ///               computes the quantile
@@ -180,7 +180,7 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   }
 
  private:
-  /// Returns 1 for an invalid density, for which the constructor of the engine then throws.
+  /// Returns 1 for an invalid density. The constructor of the engine then throws.
   static std::int32_t most_stages(double density) {
     return 0 < density && density <= 1 ? std::max(1, static_cast<std::int32_t>(std::ceil(-std::log2(density)))) : 1;
   }

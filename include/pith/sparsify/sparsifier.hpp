@@ -25,10 +25,10 @@ namespace pith::inline v0 {
 ///
 /// The source has the interface of ext/source.hpp. If the source has residual write-back, `select` also writes
 /// `source.kept(i)` of each selected element i to `to.old`, and then calls `source.leave` for every element. So
-/// error_feedback needs no pass of its own.
+/// error_feedback needs no separate pass over the tensor.
 ///
-///   emits       kept(n) values of In in ascending order of indices; side information: the indices, which the index
-///               coder writes
+///   emits       kept(n) values of In in ascending order of indices; side information: the indices, in the format of
+///               the index coder `Coder`
 ///   requires    n < 2^32 (std::invalid_argument)
 ///   complexity  that of `select`, and a few operations per kept entry
 ///   properties  a projection and isometric. Reproducible if `select` is; otherwise `Self` must declare its own
@@ -128,7 +128,7 @@ class sparsifier : public codec_base {
     detail::require_indexable("sparsifier", dims.n);
     return k;
   }
-  /// The scratch memory of the selection, or of the index coder.
+  /// The larger of the scratch sizes of `select` and of the index coder.
   template <class Source, class E>
   std::size_t working_bytes(E const& exec, shape const& dims) const {
     return std::max(self().template select_scratch_bytes<Source>(dims.n),

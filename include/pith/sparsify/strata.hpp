@@ -23,7 +23,7 @@ namespace detail {
 /// Computes the start of stratum j + i without a division, for i <= 2^11: (j n + i n) / k = first + i whole + (rest + i
 /// more) / k. One half is added to the numerator, so that an integer quotient is not rounded down. The numerator is
 /// exact. The quotient is below 2^12 and differs from an integer by at least 1 / 2k. The relative error of the quotient
-/// is 2^-52.
+/// is 2^-52, so truncation gives the exact integer.
 struct strata_starts {
   std::uint32_t first, whole;
   double rest, more, inverse;

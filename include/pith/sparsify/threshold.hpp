@@ -17,13 +17,13 @@ namespace pith::inline v0 {
 ///
 ///   emits       the kept values of In in ascending order of indices, padded with zeros to the capacity (with
 ///               overflow::dense, to n values); side information: the count, then indices of ceil(log2 n) bits. A count
-///               above the capacity means that all n values were sent
+///               above the capacity means that the payload contains all n values
 ///   requires    0 < tau < infinity, 0 < capacity <= 1 (std::invalid_argument), n < 2^32
 ///   complexity  two passes over x; scratch memory for as many indices as the capacity; the host does not wait
 ///   on NaN      NaN and infinity are kept
 ///   properties  a projection with a variable rate. With overflow::keep, shape::capacity bounds the rate. An absolute
 ///               error bound: error_bound = tau if the capacity is n or with overflow::dense, else infinity. With error
-///               feedback, the residual keeps the entries that exceed the capacity
+///               feedback, entries beyond the capacity stay in the residual
 ///   reference   Strom, Scalable Distributed DNN Training Using Commodity GPU Cloud Computing, Interspeech 2015, but
 ///               with unquantized values; Dutta et al., On the Discrepancy between the Theoretical Analysis and
 ///               Practical Implementations of Compressed Communication, AAAI 2020

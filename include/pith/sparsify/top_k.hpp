@@ -19,8 +19,8 @@ namespace pith::inline v0 {
 
 /// Keeps the k entries of largest magnitude, where k = max(1, floor(density n)). The other elements become zero.
 ///
-///   emits       k values of In in ascending order of indices; side information: the indices, which the index coder
-///               writes
+///   emits       k values of In in ascending order of indices; side information: the indices, in the format of the
+///               index coder `Coder`
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
 ///   complexity  about one pass over x if k is small compared with n, else five passes; scratch memory for a few values
 ///               per kept entry; the host does not wait
@@ -61,8 +61,9 @@ class top_k : public sparsifier<top_k<Coder>, Coder> {
     return ext::select_scratch_bytes<Source>(n, kept(n));
   }
 
-  /// Writes |x|^2, and the energy that each rate keeps, to `energies`. Each selection is made among the entries of the
-  /// next larger selection. If the payload span is not empty, also writes this codec's selection to the payload.
+  /// Writes |x|^2, and for each rate the sum of squares of the selected entries, to `energies`. Each selection is made
+  /// among the entries of the next larger selection. If the payload span is not empty, also writes this codec's
+  /// selection to the payload.
   template <real In, executor E, class Source>
   void encode_measured(context<In, E> const& cx, Source const& from, rate_list const& rates,
                        span_on<E, std::byte> payload, double* energies) const {

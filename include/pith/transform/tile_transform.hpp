@@ -26,7 +26,7 @@ concept tile_rule = requires(R const& r, draws const& random, lone_thread const&
 
 namespace detail {
 
-/// A source that transforms the `n` values of another source. Zeros follow these values up to the end of the last tile.
+/// A source that transforms the `n` values of another source. The last tile is padded with zeros.
 template <class Rule, class Source, class A>
 struct transformed_source {
   static constexpr bool keeps = Source::keeps;
@@ -134,8 +134,8 @@ struct restore_block {
 
 }  // namespace detail
 
-/// A stage built from a tile transform. If a quantizer follows in a chain, the quantizer reads the transformed tiles
-/// from block-local memory.
+/// A stage built from a tile transform. If the next stage of a chain is a quantizer, the quantizer reads the
+/// transformed tiles from block-local memory.
 ///
 ///   emits       n values of In, padded with zeros to whole tiles; no side information
 ///   complexity  one read and one write of x. A transform that fuses with a quantizer takes no additional reads and

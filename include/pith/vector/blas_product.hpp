@@ -30,9 +30,9 @@ inline void gemm(int m, int n, int k, double const* a, double const* b, double* 
 ///
 ///   requires    the CMake target pith::blas and a BLAS with cblas.h; slices with fewer than 2^31 elements
 ///               (std::invalid_argument)
-///   complexity  the BLAS library uses its own threads; no scratch memory; a copy of U with elements of type A
-///   errors      sums are computed in A. For slices of K elements, the error of an element of Z is at most K 2^-24
-///               times sum |s| |u|. For double, it is at most K 2^-53 times this sum
+///   complexity  the BLAS library uses its own threads; no scratch memory; a copy of the basis with elements of type A
+///   errors      sums are computed in A. For slices s of K elements and components u, the error of a scalar product of
+///               s and u is at most K 2^-24 (K 2^-53 for double) times the sum of |s| |u|
 struct blas_product {
   template <class A>
   using factor = A;

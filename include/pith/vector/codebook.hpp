@@ -62,7 +62,7 @@ class codebook {
   std::uint64_t size() const { return words_.size() / width_; }
   std::vector<float> const& words() const { return words_; }
 
-  /// A digest of the width and of all numbers. Ranks compare digests to detect different codebooks.
+  /// A digest of the width and of all codewords. Ranks compare digests to detect different codebooks.
   std::uint64_t digest() const { return digest_; }
 
   static philox_key key_of(std::uint64_t seed) {

@@ -8,8 +8,9 @@
 
 namespace pith::inline v0 {
 
-/// The memory layout of a convolution kernel. The last letter is the index that varies fastest. `filters` is the number
-/// of output channels, and `depth` is the number of input channels.
+/// The memory layout of a convolution kernel: the order of output channel (o), input channel (i), height (h) and width
+/// (w). The last index varies fastest. `filters` is the number of output channels, and `depth` is the number of input
+/// channels.
 enum class kernel_layout : std::uint8_t { oihw, hwio };
 
 struct conv_shape {
@@ -17,7 +18,8 @@ struct conv_shape {
   kernel_layout layout = kernel_layout::oihw;
 
   constexpr std::uint64_t window() const { return height * width; }
-  /// The number of kernel elements at one position of the window. In the layout HWIO, these elements are contiguous.
+  /// The number of kernel elements at one position (height and width) of the window. In the layout HWIO, these elements
+  /// are contiguous.
   constexpr std::uint64_t place() const { return filters * depth; }
   constexpr std::uint64_t n() const { return place() * window(); }
 

@@ -41,7 +41,7 @@ inline void gemm(cublasHandle_t handle, std::int64_t m, std::int64_t n, std::int
 ///               scalars in host memory. Only one thread at a time may use the handle
 ///   requires    the CMake target pith::cublas. A CUDA graph can capture the product if the handle has a workspace
 ///               (cublasSetWorkspace)
-///   complexity  memory for a copy of U with elements of type A, and the handle's own memory
+///   complexity  memory for a copy of the basis with elements of type A, and the memory of the handle
 ///   errors      sums are computed in A, with the handle's math mode; cuda_error if cuBLAS fails
 class cublas_product {
  public:

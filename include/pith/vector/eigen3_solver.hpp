@@ -19,7 +19,7 @@ namespace pith::inline v0 {
 ///
 ///   requires    the CMake target pith::eigen, and Eigen 3.3 or newer; a symmetric matrix of finite numbers
 ///               (std::runtime_error if the iteration does not converge)
-///   complexity  about 9 n^3 flop and memory for two matrices, for any number of vectors
+///   complexity  about 9 n^3 flop and memory for two matrices, also if few eigenvectors are requested
 ///   errors      as householder_qr. Rounding depends on Eigen's version and on the instruction set. So one rank should
 ///               fit the basis and send it to the other ranks, as `gradiveq` does
 struct eigen3_solver {

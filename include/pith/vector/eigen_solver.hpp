@@ -24,7 +24,8 @@ struct spectrum {
 /// A function that returns the number of eigenvectors to compute, given the eigenvalues.
 using vector_count = std::function<std::size_t(std::vector<double> const&)>;
 
-/// A solver for a symmetric n x n matrix. A library's solver may replace `householder_qr`.
+/// A solver for a symmetric n x n matrix. The default is `householder_qr`; the solver of another library may replace
+/// it.
 template <class S>
 concept eigen_solver = requires(S const& s, std::vector<double> matrix, std::size_t n, vector_count const& count) {
   { s(std::move(matrix), n, count) } -> std::same_as<spectrum>;
@@ -96,7 +97,8 @@ class tridiagonal {
   std::vector<double> a_, scale_;
 };
 
-/// Computes the decomposition T = W^T D W with implicit QR steps. `rows` becomes W.
+/// Computes the decomposition T = W^T D W, with diagonal D, by implicit QR steps. `values` becomes the diagonal of D.
+/// `rows` becomes W.
 class tridiagonal_qr {
  public:
   tridiagonal_qr(std::vector<double> diagonal, std::vector<double> beside)
@@ -177,9 +179,9 @@ class tridiagonal_qr {
 ///   requires    a symmetric matrix of finite numbers (std::runtime_error if the iteration does not converge)
 ///   complexity  about 7 n^3 flop and memory for two matrices. n = 512 takes half a second; n = 1024 takes a few
 ///               seconds
-///   errors      results are exact for some matrix close to the input. The norm of the difference is at most a few
-///               times n 2^-53 times the input's norm. The same program gives bitwise equal results. Results may differ
-///               between compilers, because some fuse multiplications and additions
+///   errors      results are exact for some matrix close to the input. The norm of the difference between this matrix
+///               and the input is at most a few times n 2^-53 times the input's norm. The same program gives bitwise
+///               equal results. Results may differ between compilers, because some fuse multiplications and additions
 ///   reference   Golub and Van Loan, Matrix Computations, sections 8.3.1 and 8.3.5
 struct householder_qr {
   spectrum operator()(std::vector<double> matrix, std::size_t n, vector_count const& count) const {

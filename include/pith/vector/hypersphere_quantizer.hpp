@@ -119,10 +119,11 @@ struct random_words {
 
 }  // namespace detail
 
-/// Divides a tensor into runs x of w elements. For each run, sends one of K = 2^(Bits - 1) unit vectors c_j, a sign,
-/// and a length a. The dual vectors are d_j = G^-1 c_j, where G is the sum of all c_j c_j^T. These vectors satisfy x =
-/// sum <d_j, x> c_j. The length a is the sum of all |<d_j, x>|. The probability of drawing c_j is |<d_j, x>| / a. The
-/// symbol decodes to +- a c_j with the sign of <d_j, x>. The expected decoded value is therefore x.
+/// Divides a tensor into runs x of w elements, where w is the codebook's width. Encodes a run as one of
+/// K = 2^(Bits - 1) unit vectors c_j (the codewords), a sign, and a length a. The dual vectors are d_j = G^-1 c_j,
+/// where G is the sum of all c_j c_j^T. These vectors satisfy x = sum <d_j, x> c_j. The length a is the sum of all
+/// |<d_j, x>|. The probability of drawing c_j is |<d_j, x>| / a. The symbol decodes to +- a c_j with the sign of <d_j,
+/// x>. The expected decoded value is therefore x.
 ///
 ///   emits       ceil(n / w) symbols of Bits bits, in which the highest bit is the sign; side information: the length a
 ///               of each run, as a float. The last run is padded with zeros
@@ -138,8 +139,8 @@ struct random_words {
 ///   reference   Gandikota, Kane, Maity and Mazumdar, vqSGD: Vector Quantized Stochastic Gradient Descent, AISTATS
 ///               2021. vqSGD sends points +- sqrt(w) e_i and |x|_2, with the relative squared error w - 1. With
 ///               `codebook::axes`, a is |x|_1, and the error is smaller than in vqSGD. Codebooks are from Dai et al.,
-///               Hyper-Sphere Quantization, 2019. A random choice between the two nearest codewords would be biased
-///               unless x lies between the two
+///               Hyper-Sphere Quantization, 2019. A random choice between the two nearest codewords is unbiased only if
+///               x lies on the line between these codewords
 template <int Bits>
 class hypersphere_quantizer : public detail::codeword_stage<Bits, true> {
   static_assert(2 <= Bits && Bits <= 12, "pith: hypersphere_quantizer<Bits> needs 2 <= Bits <= 12");

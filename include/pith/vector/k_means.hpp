@@ -40,8 +40,8 @@ class k_means {
     }
   }
 
-  /// In each round, moves each codeword to the mean of its assigned samples, then assigns each sample to the nearest
-  /// codeword. Stops when the assignment no longer changes.
+  /// In each of at most `rounds` iterations, moves each codeword to the mean of its assigned samples, then assigns each
+  /// sample to the nearest codeword. Stops when the assignment no longer changes.
   void refine(unsigned rounds) {
     for (auto before = nearest_; rounds > 0; --rounds, before = nearest_) {
       move_to_means();
@@ -74,7 +74,8 @@ class k_means {
     if (distance < distance_[i]) distance_[i] = distance, nearest_[i] = word;
   }
 
-  /// Returns the sample at which the running sum of squared distances reaches the fraction `share` of the total.
+  /// Returns the index of the sample at which the running sum of squared distances reaches the fraction `share` of the
+  /// total.
   std::size_t drawn(double share) const {
     auto left = share * std::accumulate(distance_.begin(), distance_.end(), 0.0);
     std::size_t i = 0;
@@ -104,12 +105,12 @@ class k_means {
 
 /// Fits a codebook to a tensor that is equal on all ranks, such as a mean. The samples are the tensor's runs of `width`
 /// elements, divided by the tensor's root mean square, as in `product_quantizer`. A short last run is ignored. There
-/// are at most `rounds` iterations, and fewer if the assignment stops changing.
+/// are at most `rounds` iterations. The iterations end early if no sample changes its codeword.
 ///
 ///   requires    at least one run, a width of 1 to 64, at least one codeword, and finite samples that are not all zero
 ///               (std::invalid_argument)
-///   complexity  runs x codewords squared distances of `width` elements, for the initialization and again for each
-///               iteration; on the host, in double
+///   complexity  for the initialization and for each iteration, one squared distance of `width` elements per pair of a
+///               run and a codeword; on the host, in double
 ///   properties  a local optimum of the mean squared error. Codewords and distortion depend on rounding. Programs that
 ///               were compiled differently may get different codebooks. The digests in the codecs' names then differ
 ///   reference   Lloyd, Least Squares Quantization in PCM, 1982; Arthur and Vassilvitskii, k-means++, SODA 2007

@@ -1,4 +1,4 @@
-// pith/vector/pca.hpp — projection of slices on a basis that is equal on all ranks, summable in flight.
+// pith/vector/pca.hpp — projection of slices on a basis that is equal on all ranks; payloads are summable.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -20,8 +20,9 @@
 
 namespace pith::inline v0 {
 
-/// For each slice x of K elements, sends z = U^T x, which has d elements and can be summed in flight. The decoded slice
-/// is U z + (1 - U U^T) mu, where mu is the slice's mean in the basis.
+/// Encodes each slice x of K elements (slice_order.hpp) as z = U^T x, where the columns of U are the d components of
+/// the basis (pca_basis.hpp). An all-reduce can sum the z of all ranks. The decoded slice is U z + (1 - U U^T) mu,
+/// where mu is the slice's mean in the basis.
 ///
 /// With N ranks, the sum of U^T (x_i / N) over the ranks i is U^T m, where m is the mean of all x_i. So all ranks
 /// decode U U^T (m - mu) + mu, which is the projection of m on the affine subspace through mu. The encoder is linear,
@@ -31,17 +32,18 @@ namespace pith::inline v0 {
 ///   requires    a basis that is equal on all ranks and matches the tensor's slice order and number of slices
 ///               (std::invalid_argument)
 ///   state       U in double and (1 - U U^T) mu in accum<In>. Both are computed from the basis and are not saved
-///   complexity  2 d flop per element to encode and to decode, in double; scratch memory of 8 d bytes per slice. A
-///               gather pass needs scratch memory for n more elements, unless slices are contiguous in accum<In> and
-///               the last slice is complete. `Product` computes the encoder's product; pca(basis, blas_product()) uses
-///               a BLAS library
-///   on NaN      a NaN or infinity makes its slice NaN on all ranks. half and bfloat16 values are divided by N and
-///               rounded before they are encoded, unless error_feedback widens them
+///   complexity  2 d flop per element to encode and to decode, in double; scratch memory of 8 d bytes per slice. If
+///               slices are not contiguous in accum<In>, or the last slice is incomplete, one pass copies the slices to
+///               additional scratch memory for about n elements. `Product` computes the encoder's product;
+///               pca(basis, blas_product()) uses a BLAS library
+///   on NaN      a NaN or infinity makes its slice NaN on all ranks. Without error_feedback, half and bfloat16 values
+///               are divided by N and rounded before they are encoded. error_feedback converts the values to float
+///               first
 ///   properties  affine and summable. There is no delta and no omega, because the error depends on how well the basis
-///               fits x. So error feedback requires `unverified`; the residual keeps the part of x outside the affine
-///               subspace until the basis changes. As with power_sgd, payloads and decoded values do not depend on the
-///               instruction set or the order of blocks. With a library's product, payloads depend on the library, but
-///               all ranks still decode equal values
+///               fits x. So error feedback requires `unverified`; the part of x outside the affine subspace stays in
+///               the residual until the basis changes. As with power_sgd, payloads and decoded values do not depend on
+///               the instruction set or the order of blocks. With a library's product, payloads depend on the library,
+///               but all ranks still decode equal values
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. In that paper,
 ///               each rank subtracts mu / N before it encodes
 template <class Product = ordered_product>

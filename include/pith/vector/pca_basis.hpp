@@ -26,15 +26,15 @@ namespace pith::inline v0 {
 ///   auto const basis = pith::pca_basis::fit(samples);
 ///
 ///   requires    finite samples of at least two tensors; 0 <= lambda < 1 (std::invalid_argument)
-///   complexity  for m samples: if m < K, an m x m Gram matrix takes m^2 K flop and the eigensolver 7 m^3. Otherwise a
-///               K x K covariance matrix takes K^2 m flop and the eigensolver 7 K^3. Memory is needed for the samples
-///               in double and for two of these matrices
+///   complexity  for m samples (slices): if m < K, the m x m Gram matrix takes m^2 K flop, and the eigensolver takes 7
+///               m^3 flop. Otherwise the K x K covariance matrix takes K^2 m flop, and the eigensolver takes 7 K^3
+///               flop. Memory is needed for the samples in double and for two of these matrices
 ///   properties  among affine maps with d numbers per slice, pca with this basis has the smallest mean squared error on
 ///               the samples. This error is exactly the sum of the dropped eigenvalues. For slices that are not among
 ///               the samples, the error may be larger
-///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. If m samples
-///               are centred slice by slice, their covariance has at most rank m - slices. This rank bounds d for any
-///               lambda
+///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. If each slice
+///               has its own mean, the covariance of m samples has at most rank m minus the number of slices per
+///               tensor. This rank bounds d for any lambda
 class pca_basis {
  public:
   template <std::floating_point A, eigen_solver Solver = householder_qr>

@@ -81,8 +81,8 @@ inline std::vector<double> gram(centred_samples const& x) {
 }
 
 /// Returns the number of components to keep. If `options.components` is 0, this is the smallest number of components
-/// that together have the fraction 1 - lambda of the variance. Otherwise, it is `options.components`. A component is
-/// never kept if its variance may be a rounding error of the largest variance.
+/// that together have the fraction 1 - lambda of the variance. Otherwise, the number is `options.components`. A
+/// component whose variance may be a rounding error of the largest variance is never kept.
 inline std::size_t kept_components(pca_options const& options, std::vector<double> const& values) {
   auto const noise = std::numeric_limits<double>::epsilon() * static_cast<double>(values.size()) * values[0];
   double total = 0, share = 0;
@@ -127,8 +127,8 @@ inline std::vector<double> through_samples(centred_samples const& x, std::vector
   return of;
 }
 
-/// Returns min(m, K) eigenvalues of the covariance, and the eigenvectors to keep, which are at least one. Negative
-/// eigenvalues are rounding errors and become zero.
+/// Returns min(m, K) eigenvalues of the covariance, and the eigenvectors to keep. At least one eigenvector is kept.
+/// Negative eigenvalues are rounding errors and become zero.
 template <eigen_solver Solver>
 spectrum principal_components(centred_samples const& x, pca_options const& options, Solver const& solver) {
   auto const count = [&](std::vector<double> const& values) { return kept_components(options, values); };

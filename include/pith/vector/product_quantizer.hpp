@@ -24,7 +24,7 @@ struct float_square {
   PITH_HD double operator()(std::uint64_t i) const { return x(i) * x(i); }
 };
 
-/// Returns the square root of a mean square as a float, or NaN if the root is infinite.
+/// Computes the square root of a mean square as a float, or NaN if the root is infinite.
 struct root_mean_square {
   double const* sum;
   float* scale;
@@ -69,7 +69,7 @@ struct nearest_words {
 }  // namespace detail
 
 /// Divides a tensor by its root mean square s and splits it into runs of w elements, where w is the codebook's width.
-/// For each run, sends the index of the nearest of 2^Bits codewords c. The index decodes to s c.
+/// Encodes each run as the index of the nearest of 2^Bits codewords c. The index decodes to s c.
 ///
 ///   emits       ceil(n / w) symbols of Bits bits; side information: s as a float. The last run is padded with zeros
 ///   requires    a codebook of 2^Bits codewords (std::invalid_argument). The codebook must be equal on all ranks, so

@@ -77,7 +77,7 @@ class slice_samples {
     count_ = 0;
   }
 
-  /// Saves or loads the samples. `load` throws std::invalid_argument if the saved sizes differ from those of this
+  /// Save and load the samples. `load` throws std::invalid_argument if the saved sizes differ from those of this
   /// object.
   void save(detail::byte_writer& to) const {
     to.put(count_);

@@ -15,13 +15,13 @@
 
 namespace pith::inline v0 {
 
-/// A 32-bit word in E's memory in which checked codecs record faults of payloads. One flag serves all codecs and
-/// tensors of an executor.
+/// A 32-bit word in the executor's memory, in which codecs of type `checked` record faults of payloads. One flag serves
+/// all codecs and tensors of an executor.
 ///
 ///   requires    the flag must outlive the codecs that use it; only one thread at a time may use the flag
 ///   complexity  the constructor allocates 4 bytes; no other call allocates
-///   errors      require_none() throws wire_error and leaves the flag unchanged. Exceptions of the executor pass
-///               through
+///   errors      require_none() throws wire_error, and does not change the flag. All functions may throw errors of the
+///               executor
 ///   owns        a copy of the executor, and the 4 bytes
 template <executor E>
 class error_flag {
@@ -30,7 +30,8 @@ class error_flag {
 
   std::uint32_t* data() const { return bits_.data(); }
 
-  /// The union of all faults since the constructor or the last clear(). Waits for the executor.
+  /// Returns the bits (namespace fault) of all faults since the construction or the last clear(). Waits for the
+  /// executor.
   std::uint32_t faults() const {
     std::uint32_t found = 0;
     exec_.download(&found, bits_.data(), sizeof found);
@@ -39,7 +40,7 @@ class error_flag {
   }
   void clear() { exec_.fill(bits_.data(), std::byte{}, bits_.size_bytes()); }
 
-  /// Throws wire_error if a payload had a fault. Waits for the executor.
+  /// Throws wire_error if faults() is not 0. Waits for the executor.
   void require_none() const {
     if (auto const found = faults(); found != 0)
       throw wire_error(detail::sentence("error_flag::require_none: ", describe(found)));
@@ -66,7 +67,8 @@ namespace detail {
 
 static_assert(device_format == ('p' | wire::version << 8));
 
-/// Sets the elements of x to NaN if `*verdict` is not zero. Each call handles one chunk and reads the verdict once.
+/// Sets the elements of x to NaN if `*verdict` is not 0. Each call processes one chunk of elements, and reads
+/// `*verdict` once.
 template <class In>
 struct spoil {
   static constexpr std::uint64_t chunk = 1024;
@@ -97,9 +99,9 @@ class pieces_after_header final : public piece_visitor {
 
 }  // namespace detail
 
-/// Adds a 16-byte header to each all-gathered payload of `C`. The header contains version, identity, step and checksum.
-/// A payload with a wrong header sets the error flag and is decoded as NaN. Buffers that are summed, sent to a single
-/// rank, or gathered within a subgroup have no header.
+/// Adds a 16-byte header to each all-gathered payload of `C`. The header contains the version, a digest of codec,
+/// tensor and rank, the step and a checksum. For a payload with a wrong header, decoding sets the error flag and
+/// returns NaN. Buffers that are summed, sent to a single rank, or all-gathered within a subgroup have no header.
 ///
 ///     auto flag = pith::error_flag(pith::seq);
 ///     auto codec = pith::checked(pith::error_feedback(pith::top_k(0.01)), flag);
@@ -108,8 +110,10 @@ class pieces_after_header final : public piece_visitor {
 ///
 ///   requires    a flag in the codec's memory space; the flag must outlive the codec
 ///   state       the state of C
-///   complexity  reads each payload once more than C, without a host wait; a few bytes of scratch more than C
-///   on NaN      a damaged payload sets the error flag and gives a NaN gradient, on the rank that received it
+///   complexity  reads each payload once more than C does, without a host wait; needs scratch for a checksum in
+///               addition to the scratch of C
+///   on NaN      a damaged payload sets the error flag and makes the gradient NaN, on the rank that received this
+///               payload
 ///   properties  terminal; otherwise the properties of C. To combine a checked codec with bypass, write
 ///               bypass(checked(c, flag), n)
 template <class C, detail::memory_space Space = host_space>
@@ -199,7 +203,7 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
     detail::produce<In>(codec_, cx, r, x, out.subspan(before), codec_part(replicated), codec_part(local));
     if (before > 0) sign<In>(cx, out);
   }
-  /// A wrong payload makes the gradient NaN. Later rounds then receive NaN as input.
+  /// A payload with a wrong header makes the gradient NaN. Later rounds then encode NaN.
   template <class In, executor E>
     requires detail::exchangeable<C, In, E>
   void absorb(context<In, E> const& cx, unsigned r, received_on<E> in, values_on<E, In> x, auto& replicated,
@@ -229,8 +233,8 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
     return has_head(detail::transfer_of<In>(codec_, r, dims, ranks)) ? head : 0;
   }
 
-  /// The number of bytes for a verdict (the fault bits of the received payloads), a checksum, and the scratch memory
-  /// that computing a checksum needs.
+  /// The scratch bytes for a verdict (the fault bits of the received payloads), for a checksum, and for the computation
+  /// of the checksum.
   template <class E>
   static std::size_t own_scratch(E const& exec, std::size_t bytes) {
     return scratch_for<std::uint32_t>(1) + scratch_for<std::uint64_t>(1) + wire::checksum_scratch_bytes(exec, bytes);

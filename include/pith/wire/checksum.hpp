@@ -1,4 +1,4 @@
-// pith/wire/checksum.hpp — a 64-bit checksum of a payload, the sum of one term per block, in any order.
+// pith/wire/checksum.hpp — a 64-bit checksum of a payload: the sum of one term per block, in any order.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
@@ -12,14 +12,14 @@ namespace pith::inline v0 {
 namespace detail {
 
 inline constexpr std::uint64_t hash_block = 16384;  ///< bytes of a block, which one thread hashes
-inline constexpr std::uint64_t hash_lanes = 8;      ///< words per row, each mixed into its own lane
+inline constexpr std::uint64_t hash_lanes = 8;      ///< lanes of a hash, and 64-bit words per row
 inline constexpr std::uint64_t hash_row = 8 * hash_lanes;
 
 inline constexpr std::uint64_t hash_factor = 0x9e3779b97f4a7c15u;  // 2^64 / golden ratio, odd
 inline constexpr std::uint64_t hash_second = 0xbb67ae8584caa73bu;  // 2^64 (sqrt 3 - 1), odd
 
-/// A permutation of the 64-bit words. The multiplication by an odd factor moves information to higher bits, and the
-/// shift moves information back to lower bits.
+/// A permutation of the 64-bit words. The multiplication by an odd factor propagates each bit to higher bits, and the
+/// shift propagates high bits to lower bits.
 PITH_HD constexpr std::uint64_t stir(std::uint64_t word) {
   word *= hash_factor;
   return (word ^ word >> 32) * hash_second;
@@ -39,15 +39,15 @@ PITH_HD inline std::uint64_t load_part(std::byte const* at, std::uint64_t bytes)
   return word;
 }
 
-/// The hash of the lanes. If all lanes but one are fixed, the hash is a bijective function of the remaining lane.
+/// The hash of all lanes. It is a bijective function of each single lane, if the other lanes are fixed.
 PITH_HD constexpr std::uint64_t join_lanes(std::uint64_t const* lanes, std::uint64_t bytes) {
   auto hash = stir(bytes);
   for (std::uint64_t i = 0; i < hash_lanes; ++i) hash = stir((hash ^ lanes[i]) + i);
   return hash ^ hash >> 32;
 }
 
-/// The hash of one block. The initial value of lane i is stir(i + 1). For each row, lane i then becomes stir(lane i ^
-/// word i of the row). The last row is padded with zeros.
+/// The hash of one block, which is divided into rows of hash_lanes words. The initial value of lane i is stir(i + 1).
+/// For each row, lane i becomes stir(lane i ^ word i of the row). The last row is padded with zeros.
 PITH_HD inline std::uint64_t hash_of(std::byte const* from, std::uint64_t bytes) {
   std::uint64_t lanes[hash_lanes], at = 0;
   for (std::uint64_t i = 0; i < hash_lanes; ++i) lanes[i] = stir(i + 1);
@@ -62,7 +62,7 @@ PITH_HD inline std::uint64_t hash_of(std::byte const* from, std::uint64_t bytes)
   return join_lanes(lanes, bytes);
 }
 
-/// The term of block b in the checksum, which is stir(h + b) if h is the block's hash.
+/// Returns the term of block b in the checksum: stir(h + b), where h is the block's hash.
 struct hash_block_at {
   std::byte const* from;
   std::uint64_t bytes;
@@ -82,7 +82,7 @@ constexpr std::uint64_t hash_blocks(std::uint64_t bytes) { return bytes / hash_b
 
 namespace wire {
 
-/// The checksum of `bytes`, which must be 8-byte aligned: the sum of the terms of all blocks, modulo 2^64.
+/// The checksum of `bytes`: the sum of the terms of all blocks, modulo 2^64. `bytes` must be 8-byte aligned.
 ///
 ///   properties  a change of exactly one aligned 8-byte word always changes the checksum, since each step of the hash
 ///               is a permutation

@@ -8,7 +8,8 @@
 
 namespace pith::inline v0 {
 
-/// The faults of a checked payload, one bit each. An error flag is the union of the faults of all payloads.
+/// The faults of a checked payload, one bit per kind of fault. An error_flag is the bitwise or of the faults of all
+/// payloads.
 namespace fault {
 
 inline constexpr std::uint32_t format = 1;    ///< the payload has another version, or no header
@@ -24,7 +25,7 @@ namespace detail {
 struct device_header {
   std::uint16_t format;    //  0  'p', version
   std::uint16_t step;      //  2  the low 16 bits of the step
-  std::uint32_t identity;  //  4  digest of the fields on which both sides must agree
+  std::uint32_t identity;  //  4  digest of the fields that must be equal at sender and receiver
   std::uint64_t checksum;  //  8  wire::checksum of the payload
 };
 static_assert(sizeof(device_header) == 16);
@@ -41,7 +42,7 @@ PITH_HD constexpr std::uint32_t faults_of(device_header const& expected, device_
          (expected.checksum == found.checksum ? 0 : fault::checksum);
 }
 
-/// Writes the header of a payload, given the payload's checksum.
+/// Writes the header of a payload. `*checksum` is the payload's checksum.
 struct write_device_header {
   std::uint32_t identity;
   std::uint64_t const* step;
@@ -53,8 +54,8 @@ struct write_device_header {
   }
 };
 
-/// Adds the faults of a payload to `verdict` and `flag`. Only one executor writes to these words, so atomics are not
-/// needed.
+/// Sets the fault bits of a payload in `*verdict` and `*flag`. Only one executor writes to these words, so atomics are
+/// not needed.
 struct check_device_header {
   std::uint32_t identity;
   std::uint64_t const* step;

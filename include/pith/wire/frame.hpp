@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Fails to compile unless the executor is a host executor and the codec has a payload.
+/// Fails to compile if the executor is not a host executor, or if the codec has no payload.
 template <class In, class C, class E>
 constexpr void explain_frame() {
   static_assert(host_executor<E>,
@@ -30,7 +30,7 @@ std::uint64_t payload_checksum(E const& exec, span<std::byte const> payload, wor
   return sum;
 }
 
-/// Throws wire_error if the frame is of another codec, element type, shape or size.
+/// Throws wire_error if the frame has another codec, element type, shape or size.
 template <class In, class C>
 void require_same(C const& codec, shape const& dims, wire::header const& h, std::size_t frame_bytes) {
   auto const name = codec.name();
@@ -62,11 +62,12 @@ std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims) {
                   checksum_scratch_bytes(exec, payload_bytes<In>(codec, dims)) + detail::scratch_alignment);
 }
 
-/// Compresses `gradient` into `frame` as the state's next step, and writes a header before the payload.
+/// Writes a header and the payload of `gradient` to `frame`. As in compress(), the step of `state` increases by 1.
 ///
 ///   requires    an 8-byte aligned frame of frame_bytes<In>(codec, dims) bytes (std::invalid_argument), ws of
 ///               wire::workspace_bytes<In>(exec, codec, dims) bytes
-///   complexity  compresses, then reads the payload once more. Waits for the executor; allocates the codec's name
+///   complexity  compresses, and reads the payload once more. Waits for the executor; allocates strings for the codec's
+///               name
 ///   errors      if seal throws std::invalid_argument, the state is unchanged
 template <class In, executor E, class C>
 void seal(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> const> gradient,
@@ -86,14 +87,15 @@ void seal(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> con
   write_header(h, frame);
 }
 
-/// Decodes the payload of `frame` into `gradient` and returns the header. The frame may be from any rank and any step.
-/// `state` provides the shape and the codec's replicated state; the step of `state` does not change.
+/// Decodes the payload of `frame` into `gradient` and returns the header. The frame may come from any rank and any
+/// step. `state` provides the shape and the codec's replicated state. The step of `state` does not change.
 ///
 ///   requires    an 8-byte aligned frame (std::invalid_argument), ws as for seal
 ///   errors      wire_error if the bytes are not a frame, if version, codec, element type, shape or length differ, or
-///               if a checksum is wrong. The message names the expected and the found value. After an error, the
+///               if a checksum is wrong. The message contains the expected and the found value. After an error, the
 ///               gradient is unchanged
-///   complexity  reads the payload once, then decompresses. Waits for the executor; allocates the codecs' names
+///   complexity  reads the payload once, and decompresses. Waits for the executor; allocates strings for the codec's
+///               name
 template <class In, executor E, class C>
 header open(E const& exec, C const& codec, span_on<E, std::byte const> frame,
             span_on<E, std::type_identity_t<In>> gradient, codec_state<In, C, E>& state, workspace_on<E>& ws) {

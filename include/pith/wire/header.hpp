@@ -44,9 +44,9 @@ static_assert(element_kind::f32 == element_kind{1} && element_kind::f64 == eleme
                   element_kind::f16 == element_kind{3} && element_kind::bf16 == element_kind{4},
               "pith: these numbers are on the wire");
 
-inline constexpr std::size_t longest_name = 1024;  ///< longest codec name in bytes; this limit bounds a reader's work
+inline constexpr std::size_t longest_name = 1024;  ///< longest codec name in bytes; bounds a reader's work
 
-/// The size of a header whose codec name has `name_bytes` bytes. The payload begins at this offset.
+/// The size of a header whose codec name has `name_bytes` bytes, which is also the payload's offset in the frame.
 constexpr std::size_t header_bytes(std::size_t name_bytes) {
   return sizeof(header_fields) + align_up(name_bytes, 8) + sizeof(std::uint64_t);
 }
@@ -66,7 +66,7 @@ inline char const* name_of(element_kind kind) {
   }
 }
 
-/// Makes untrusted bytes printable for an error message: shortens them and replaces control characters.
+/// Makes untrusted bytes printable for an error message: shortens the text and replaces unprintable characters.
 inline std::string printable(std::string_view bytes) {
   auto shown = std::string(bytes.substr(0, 80));
   std::replace_if(
@@ -78,7 +78,7 @@ inline std::string printable(std::string_view bytes) {
 
 namespace wire {
 
-/// The version of the layout of frames and payloads. A reader throws for any other version.
+/// The version of the layout of frames and payloads. read_header throws for any other version.
 inline constexpr std::uint16_t version = 0;
 
 /// The fields of a frame's header.
@@ -139,7 +139,8 @@ inline void require_name(char const* call, std::string_view name) {
           name.size());
 }
 
-/// Throws wire_error if the last 8 bytes of the header are not its checksum. The header may be unaligned.
+/// Throws wire_error if the last 8 bytes of the header are not the checksum of its other bytes. The header may be
+/// unaligned.
 inline void check_sum(span<std::byte const> bytes) {
   alignas(8) std::byte copy[header_bytes(longest_name)];
   std::uint64_t said = 0;
@@ -150,8 +151,8 @@ inline void check_sum(span<std::byte const> bytes) {
   require_wire(said == sum, "read_header: the header is damaged: its checksum must be ", said, ", got ", sum);
 }
 
-/// Throws wire_error if a field is out of range. A header with a correct checksum may have such a field, since a header
-/// may be forged.
+/// Throws wire_error if a field is out of range. This is possible even if the checksum is correct, since a header may
+/// be forged.
 inline void check_values(header_fields const& f) {
   auto const is_known = 1 <= f.element && f.element <= 4;
   require_wire(is_known, "read_header: the element kind must be in [1, 4], got ", unsigned{f.element});
@@ -177,14 +178,14 @@ inline void write_header(header const& h, span<std::byte> to) {
   std::memcpy(to.data() + size - 8, &sum, sizeof sum);
 }
 
-/// Reads the header at the beginning of `bytes`. The payload after the header may be missing.
+/// Reads the header at the beginning of `bytes`. `bytes` need not contain the payload.
 ///
 ///     auto const h = pith::wire::read_header(bytes);
 ///     auto const codec = pith::parse<float>(h.codec);
 ///     auto state = pith::make_state<float>(pith::seq, codec, h.dims, h.whose);
 ///
-///   errors      wire_error names the expected and the found value. A header may be forged, so check dims before you
-///               allocate memory of that size
+///   errors      wire_error, whose message contains the expected and the found value. A header may be forged, so check
+///               `dims` before you allocate memory for a tensor of that size
 inline header read_header(span<std::byte const> bytes) {
   auto f = detail::header_fields();
   detail::require_wire(bytes.size() >= detail::header_bytes(0), "read_header: the header must have at least ",

@@ -36,7 +36,7 @@ class request_among {
   std::variant<Request...> held_;
 };
 
-/// A request_among whose types are those of a list, without duplicates.
+/// Removes duplicates from the types of a request_among.
 template <class Found, class... Rest>
 struct distinct_requests {
   using type = Found;

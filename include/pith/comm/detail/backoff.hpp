@@ -7,8 +7,7 @@
 namespace pith::inline v0::detail {
 
 /// Sleep times between polls. The first sleep times are short, so that a short transfer is detected early. Later sleep
-/// times are longer. All sleep times are much shorter than the time for which a transport can continue to send without
-/// a poll.
+/// times are longer. All sleep times are much shorter than the time that a transport can send without a poll.
 class backoff {
  public:
   using duration = std::chrono::microseconds;

@@ -10,7 +10,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Keeps memory until the program ends, since a transport may still use that memory.
+/// Registers memory that is never freed, since a transport may still use the memory.
 inline void keep(void* memory) {
   static std::mutex mutex;
   static auto& kept = *new std::vector<void*>();
@@ -18,7 +18,7 @@ inline void keep(void* memory) {
   kept.push_back(memory);
 }
 
-/// A request type whose destructor ends the call's use of memory, even if the call failed.
+/// A request type whose destructor ends the transport's use of the call's memory, even if the call failed.
 template <class R>
 concept returns_memory = std::same_as<R, completed> || requires {
   requires R::returns_memory;

@@ -11,8 +11,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Whether MPI reports CUDA support at run time. MPI 3.1 has no such query, but Open MPI and MPICH each have an
-/// extension for it.
+/// Whether MPI reports CUDA support at run time. MPI 3.1 has no query for CUDA support, but Open MPI and MPICH each
+/// have an extension with such a query.
 inline bool is_cuda_aware() {
 #if defined(MPIX_CUDA_AWARE_SUPPORT)
   return MPIX_Query_cuda_support() != 0;

@@ -12,7 +12,8 @@
 
 namespace pith::inline v0::detail {
 
-/// MPI 3.1 has no 16-bit floats. MPI sends such floats as MPI_UINT16_T, and `narrow_operation` adds them.
+/// The MPI type of an element type. MPI 3.1 has no 16-bit floats, so such floats are sent as MPI_UINT16_T and added by
+/// `narrow_operation`.
 template <class T>
 MPI_Datatype mpi_type() {
   if constexpr (std::same_as<T, float>) return MPI_FLOAT;
@@ -29,7 +30,7 @@ void reduce_narrow(void* in, void* inout, int* length, MPI_Datatype*) {
   for (int i = 0; i < *length; ++i) b[i] = reduced(a[i], b[i], How);
 }
 
-/// The operation is made once and never freed, since abandoned calls may still use it.
+/// A reduction operation for 16-bit floats, which is made once and never freed, since abandoned calls may still use it.
 template <class T, reduction How>
 MPI_Op narrow_operation() {
   static auto const made = [] {

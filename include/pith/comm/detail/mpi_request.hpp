@@ -44,7 +44,8 @@ struct mpi_call {
   }
 };
 
-/// State that a communicator shares with its requests: the timeout, and the first error, after which every call throws.
+/// State that a communicator shares with its requests: the timeout and the first error. After an error, every call
+/// throws this error.
 class mpi_link {
  public:
   explicit mpi_link(timeout_duration timeout) : timeout_(timeout) { require_timeout("mpi_communicator", timeout); }
@@ -74,7 +75,7 @@ class mpi_link {
     idle_.pop_back();
     return call;
   }
-  /// The memory of a failed call is never freed: MPI may use the memory until the program ends.
+  /// Takes back the memory of a call. The memory of a failed call is never freed, since MPI may still use it.
   void give_back(std::unique_ptr<mpi_call> call) {
     if (is_broken()) return static_cast<void>(call.release());
     call->clear();
@@ -89,11 +90,12 @@ class mpi_link {
 
 }  // namespace detail
 
-/// A pending call of a communicator. The call consists of one or more MPI calls. The call ends in `wait()`, in a
-/// `test()` that returns true, or in the destructor, which waits. A failed call is abandoned: MPI may use the call's
-/// memory until the program ends.
+/// A pending call of an mpi_communicator. The call consists of one or more MPI calls. The call ends in `wait()`, in a
+/// `test()` that returns true, or in the destructor, which waits. A failed call is abandoned, and its memory is never
+/// freed, since MPI may still use it.
 ///
-///   requires    the call ends before its communicator is destroyed; only the communicator's thread uses the call
+///   requires    the call ends before its communicator is destroyed; only the thread that uses the communicator uses
+///               the request
 ///   errors      wait() and test() throw communication_error; the destructor throws nothing
 class mpi_request {
  public:
@@ -129,18 +131,19 @@ class mpi_request {
     }
   }
 
-  /// The request for the next MPI call. The call depends on rank `peer` alone, or on all ranks by default.
+  /// Returns the MPI_Request for the next MPI call. `peer` is the rank for which this MPI call waits. By default, it
+  /// waits for all ranks.
   MPI_Request* next(int peer = MPI_PROC_NULL) {
     call_->messages.push_back({MPI_REQUEST_NULL, peer});
     return &call_->messages.back().request;
   }
   void check(int code) { link_->check(code, name_); }
-  /// Memory that lives as long as MPI may use it.
+  /// Memory that is valid for as long as MPI may use it.
   std::byte* memory(std::size_t bytes) {
     call_->memory.resize(bytes);
     return call_->memory.data();
   }
-  /// The MPI count and data type that select the first n of every `stride` bytes.
+  /// The MPI count and data type that select the first n bytes of each piece, where pieces are `stride` bytes apart.
   std::pair<int, MPI_Datatype> strided(int n, std::size_t stride) {
     if (static_cast<std::size_t>(n) == stride) return {n, MPI_BYTE};
     auto bytes = MPI_DATATYPE_NULL;
@@ -168,8 +171,8 @@ class mpi_request {
     return false;
   }
 
-  /// Throws unless all requests have completed. If this process was suspended for longer than the timeout, the requests
-  /// may have completed during that time. The next poll then detects the completion.
+  /// Throws if a request is pending. If this process was suspended for longer than the timeout, the requests may have
+  /// completed during that time. This function then does not throw, and the next poll detects the completion.
   void require_ended() {
     auto waits = false;
     auto missing = std::vector<unsigned>();

@@ -9,9 +9,9 @@
 
 namespace pith::inline v0 {
 
-/// A pending call of a communicator. The transfer starts after all work that is on the executor's stream at the time of
-/// the call. `wait()` makes a stream wait for this call and all earlier calls, without a host wait. The destructor
-/// makes the executor's stream wait in the same way, so that the stream can reuse the memory.
+/// A pending call of an nccl_communicator. The transfer starts after all work that is on the executor's stream at the
+/// time of the call. `wait()` makes a stream wait for this call and all earlier calls, without a host wait. Without
+/// `wait()`, the destructor makes the executor's stream wait, so that later work of this stream can reuse the memory.
 ///
 ///   requires    a communicator that outlives the request; the executor's stream must exist until wait() or the
 ///               destructor
@@ -36,7 +36,7 @@ class nccl_request {
   void wait(E const& exec) {
     if (transfers_ != nullptr) std::exchange(transfers_, nullptr)->lead(exec.stream());
   }
-  /// Queries the device. CUDA forbids such queries during the capture of a graph.
+  /// Queries the transfer stream. CUDA forbids such a query during the capture of a graph.
   template <class E>
   bool test(E const&) {
     if (transfers_ != nullptr && transfers_->is_idle()) transfers_ = nullptr;

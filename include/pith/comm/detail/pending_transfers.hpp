@@ -12,8 +12,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The requests of one round, with one `wait()` for all. `test()` lets the transfers make progress; callers should call
-/// `test()` now and then during other work.
+/// The requests of one round, with one `wait()` for all requests. Callers should call `test()` now and then during
+/// other work, since `test()` lets the transfers make progress.
 template <class Comm, executor E>
 class pending_transfers {
  public:
@@ -25,8 +25,8 @@ class pending_transfers {
   void start(traced time) { time_ = std::move(time); }
   void add(request r) { requests_.push_back(std::move(r)); }
 
-  /// Whether all transfers have completed. Always false on a device, because the stream orders the work and a graph may
-  /// capture the stream.
+  /// Whether all transfers have completed. On a device, always returns false without a query, since the stream orders
+  /// the work, and a graph may capture the stream.
   bool test(E const& exec) {
     if constexpr (host_executor<E>) {
       while (arrived_ < requests_.size() && requests_[arrived_].test(exec)) ++arrived_;

@@ -10,8 +10,8 @@
 
 namespace pith::inline v0::detail {
 
-/// start(job) returns at once; `join()` waits for the job and rethrows its exception. The thread sleeps between jobs.
-/// The destructor waits for the job, so the job must be able to end.
+/// start(job) runs the job on the thread, and returns at once. `join()` waits for the job and rethrows the job's
+/// exception. The thread sleeps between jobs. The destructor waits for the job, so every job must end.
 class progress_thread {
  public:
   progress_thread() : thread_([this] { work(); }) {}

@@ -15,14 +15,14 @@
 
 namespace pith::inline v0::detail {
 
-/// Computes sqrt(sum |g - D(C(g))|^2 / sum |g|^2) over the tensors that were passed to `add()`. Each tensor has its own
-/// codec. A call encodes and decodes each of these tensors. The host waits once per call.
+/// A call returns sqrt(sum |g - D(C(g))|^2 / sum |g|^2), summed over the tensors that were passed to `add()`. Each
+/// tensor has its own codec. A call encodes and decodes each of these tensors, and waits once on the host.
 template <real In, executor E, class C>
 class local_loss {
  public:
   explicit local_loss(E const& exec) : exec_(exec) {}
 
-  /// Adds a tensor; `first` is the offset of the tensor among all gradients.
+  /// Adds a tensor, which begins at element `first` of the gradients.
   void add(C codec, shape const& dims, std::uint64_t first) {
     auto state = make_state<In>(exec_, codec, dims);
     payload_.grow(exec_, payload_bytes<In>(codec, dims));

@@ -8,9 +8,9 @@
 
 namespace pith::inline v0::detail {
 
-// A compiler may fuse a product into an addition (FMA), which changes the rounding. A compiler cannot fuse a quotient
-// into an addition. So `ln` and `exp_of` add only sums, exact products and quotients. Logarithm and exponential are
-// computed as continued fractions.
+// A compiler may fuse a product and an addition (FMA), which changes the rounding unless the product is exact. A
+// compiler cannot fuse a quotient and an addition. So the terms of additions in `ln` and `exp_of` are sums, exact
+// products and quotients. Both functions evaluate continued fractions.
 
 /// ln 2 as the sum of a 32-bit part and a 41-bit part. The product of either part and an exponent is exact.
 inline constexpr double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793p-33;

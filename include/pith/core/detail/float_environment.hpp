@@ -6,9 +6,9 @@
 namespace pith::inline v0::detail {
 
 /// During the lifetime of this object, the thread rounds to nearest, keeps subnormal numbers and masks exceptions. The
-/// destructor restores the caller's settings. The object is needed because training frameworks may flush subnormals to
-/// zero or trap invalid operations. A framework's settings do not affect the threads of a pool that was started before
-/// the change.
+/// destructor restores the caller's settings. Without this object, results would depend on the training framework,
+/// which may flush subnormals to zero or trap invalid operations. Results could also differ between threads, since a
+/// framework's change does not affect the threads of a running pool.
 ///
 ///   complexity  one read and one comparison, unless the caller changed the environment
 ///   properties  x86-64 and AArch64 only; other processors keep the caller's settings

@@ -35,8 +35,8 @@ class byte_writer {
   }
 };
 
-/// Reads bytes that a byte_writer wrote. If there are too few or too many bytes, throws std::invalid_argument with the
-/// prefix `who`.
+/// Reads bytes that a byte_writer wrote. If the bytes are too few or too many, throws std::invalid_argument, whose
+/// message begins with `who`.
 class byte_reader {
  public:
   byte_reader(char const* who, span<std::byte const> bytes) : who_(who), total_(bytes.size()), left_(bytes) {}

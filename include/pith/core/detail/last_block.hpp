@@ -7,8 +7,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Runs `Body` once for each block, where `blocks` is the number of blocks, at least 1. The team that finishes last then
-/// runs the body `last` on a single block, which saves a kernel launch. `*arrived` is 0 before and after the kernel.
+/// Runs `Body` for each of `blocks` >= 1 blocks. Then the team that finishes last runs the body `last` for a single
+/// block, which saves a kernel launch. `*arrived` is 0 before and after the kernel.
 template <class Body, class Last>
 struct with_last_block : Body {
   union memory {

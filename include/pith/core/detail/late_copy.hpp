@@ -9,9 +9,10 @@
 
 namespace pith::inline v0::detail {
 
-/// On a host, `ask` copies immediately. On a device, `read` copies after all work submitted before `read`, and waits.
-/// The header of an executor with events may specialise this class. `read` then waits only for the work submitted
-/// before `ask`.
+/// Copies words from the executor's memory to the host: `ask` requests the copy, and `read` returns it. On a host,
+/// `ask` copies immediately. On a device, `read` copies and waits, after all work that was submitted before `read`. An
+/// executor with events may specialise this class, so that `read` waits only for the work that was submitted before
+/// `ask`.
 template <executor E>
 class late_copy {
  public:

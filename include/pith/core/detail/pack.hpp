@@ -66,8 +66,8 @@ PITH_HD constexpr std::uint64_t low_bits(unsigned width) {
   return mask;
 }
 
-/// Packs eight symbols of Bits <= 8 bits, which occupy one byte each. Joins single symbols, then pairs, then groups of
-/// four. `spread_out` is the inverse function.
+/// Packs eight symbols of Bits <= 8 bits. In v, each symbol occupies one byte. Joins neighbouring symbols to pairs,
+/// then pairs to groups of four, then groups to eight. `spread_out` is the inverse function.
 template <unsigned Bits>
 PITH_HD constexpr std::uint64_t close_up(std::uint64_t v) {
   constexpr auto one = low_bits<16>(Bits), two = low_bits<32>(2 * Bits), four = low_bits<64>(4 * Bits);
@@ -88,8 +88,7 @@ PITH_HD constexpr std::uint64_t spread_out(std::uint64_t v) {
   return (v & one) | ((v & (one << Bits)) << (8 - Bits));
 }
 
-/// An unsigned type for eight packed symbols of Bits bits. The type has 64 bits if no smaller type has exactly the
-/// needed size.
+/// An unsigned type for eight packed symbols of Bits bits. If no type has exactly Bits bytes, the type has 64 bits.
 template <unsigned Bits>
 using packed_word = std::conditional_t<
     Bits == 1, std::uint8_t,
@@ -99,7 +98,7 @@ using packed_word = std::conditional_t<
 template <unsigned Bits>
 using symbol_word = std::conditional_t<(Bits <= 8), std::uint8_t, std::uint16_t>;
 
-/// Packs and unpacks a whole octet of symbols of Bits <= 8 bits.
+/// Pack and unpack a whole octet of symbols of Bits <= 8 bits.
 template <unsigned Bits>
 PITH_HD packed_word<Bits> packed_octet(std::uint8_t const* symbols) {
   std::uint64_t v;
@@ -149,8 +148,8 @@ PITH_HD void unpack_octet(std::uint8_t const* bytes, std::uint64_t count, symbol
   }
 }
 
-/// Packs and unpacks the symbols of a block; the threads of the block's team share the work. The block begins at the
-/// start of an octet.
+/// Pack and unpack the symbols of a block, whose first element begins an octet. The threads of the block's team share
+/// the work.
 template <unsigned Bits, class Team, class Count>
 PITH_HD void pack_symbols(Team const& team, symbol_word<Bits> const* symbols, Count count, std::uint8_t* bytes) {
   auto const full = count / static_cast<std::uint32_t>(octet), rest = count % static_cast<std::uint32_t>(octet);
@@ -165,8 +164,8 @@ PITH_HD void unpack_symbols(Team const& team, std::uint8_t const* bytes, Count c
   if (rest == 0) return;
   team.for_each(1u, [=](std::uint32_t) { unpack_octet<Bits>(bytes + full * Bits, rest, symbols + full * octet); });
 }
-/// Returns the unpacked symbols of a block. Returns `bytes` itself if Bits is 8; otherwise unpacks the symbols into
-/// `room`.
+/// Returns a pointer to the unpacked symbols of a block: `bytes` if Bits is 8, otherwise `room`, into which the symbols
+/// are unpacked.
 template <unsigned Bits, class Team, class Count>
 PITH_HD symbol_word<Bits> const* unpacked_symbols(Team const& team, std::uint8_t const* bytes, Count count,
                                                   symbol_word<Bits>* room) {

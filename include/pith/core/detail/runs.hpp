@@ -8,7 +8,7 @@
 
 namespace pith::inline v0::detail {
 
-/// A run of neighbouring elements. On a host, a run is the whole block.
+/// A run of neighbouring elements: here, all elements of a block. Every run type has these functions:
 ///
 ///   count()        the number of elements
 ///   read(p)        an object whose [i] is p[i]: p itself, or a copy in registers
@@ -38,8 +38,8 @@ PITH_HD constexpr std::size_t best_alignment(std::size_t bytes) {
   return even < 16 ? even : 16;
 }
 
-/// True if the octets that start at p are aligned for vector access. An octet is eight values, or a given number of
-/// packed bytes. For double, the result is always false, because a thread has too few registers for three octets of
+/// True if the octets that start at p are aligned for vector access. An octet is eight values, or `Bytes` bytes of
+/// packed symbols. For double, the result is always false, because a thread has too few registers for three octets of
 /// doubles.
 template <class T>
 PITH_HD inline bool is_vector_aligned(T const* p) {

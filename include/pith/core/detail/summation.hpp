@@ -9,9 +9,9 @@
 
 namespace pith::inline v0::detail {
 
-/// A tile is 8 rows of 2,048 lanes. First each lane's rows are merged in order. Then the upper half of the lanes is
-/// merged into the lower half. This step is repeated until one lane is left. The values of the tiles are reduced in the
-/// same way.
+/// A tile is 16,384 values in 8 rows of 2,048 lanes. First, the rows of each lane are merged in order. Then the upper
+/// half of the lanes is merged into the lower half, repeatedly, until one lane is left. The results of all tiles are
+/// reduced in the same way.
 inline constexpr std::uint32_t tile_lanes = 2048;
 inline constexpr std::uint32_t tile_rows = 8;
 inline constexpr std::uint32_t tile = tile_lanes * tile_rows;
@@ -39,7 +39,7 @@ PITH_HD void merge_lanes(Team const& team, T* lane, constant<Count>, Merge merge
   }
 }
 
-/// Sets lane[0] to the merge of f(i) for i < count, where 1 <= count <= tile. `lane` has space for min(count,
+/// Sets lane[0] to the merge of f(i) over i < count, where 1 <= count <= tile. `lane` has space for min(count,
 /// tile_lanes) values.
 template <team Team, class T, class F, class Merge>
 PITH_HD void reduce_tile(Team const& team, T* lane, std::uint32_t count, F const& f, Merge merge) {
@@ -52,7 +52,7 @@ PITH_HD void reduce_tile(Team const& team, T* lane, std::uint32_t count, F const
   merge_lanes(team, lane, lanes, merge);
 }
 
-/// Row r has `width` values. The merged value of row r is stored in lanes[row_stride(width) r].
+/// If a row has `width` values, the merged value of row r is stored in lanes[row_stride(width) r].
 PITH_HD constexpr std::uint32_t row_stride(std::uint32_t width) { return width < 2 ? 1 : half_of(width); }
 
 /// In each row, merges lanes [half, 2 half) into lanes [0, half), and repeats this with half / 2, half / 4, ..., 1.
@@ -78,7 +78,7 @@ PITH_HD void fold_rows(Team const& team, T* lanes, std::uint32_t rows, Stride st
   }
 }
 
-/// In each row, merges the values from index `half` upwards into the lanes below index `half`.
+/// In each row, merges the values f at indices `half` and above into the lanes below `half`.
 template <team Team, class T, class F, class Merge>
 PITH_HD void merge_upper(Team const& team, T* lanes, std::uint32_t rows, std::uint32_t half, std::uint32_t upper,
                          F const& f, Merge merge) {
@@ -89,7 +89,7 @@ PITH_HD void merge_upper(Team const& team, T* lanes, std::uint32_t rows, std::ui
   });
 }
 
-/// One thread reduces one row to lane[0]. Each loop has a constant length, which is half the length of the previous
+/// One thread reduces one row to lane[0]. The length of each loop is a constant, and is half the length of the previous
 /// loop.
 template <class T, class Merge>
 PITH_HD T fold_row(T* lane, constant<0>, Merge const&) {
@@ -165,7 +165,7 @@ PITH_HD void merge_rows(Team const&, T* lanes, std::uint32_t rows, Width width, 
 
 PITH_HD constexpr std::uint64_t tiles(std::uint64_t n) { return n / tile + (n % tile != 0); }
 
-/// Sets values[0] to the merge of values[0 .. n). Works tile by tile and in place.
+/// Sets values[0] to the merge of values[0 .. n), tile by tile and in place.
 template <team Team, class T, class Merge>
 PITH_HD void reduce_values(Team const& team, T* lane, T* values, std::uint64_t n, Merge merge) {
   while (n > 1) {
@@ -223,7 +223,7 @@ constexpr std::size_t reduce_scratch_bytes(std::uint64_t n) {
   return scratch_for<T>(tiles(n));
 }
 
-/// Sets *out to the merge of f(i) for i < n, in the order that this header defines. If n is 0, sets *out to `none`.
+/// Sets *out to the merge of f(i) over i < n, in the order of this header (see `tile`). If n is 0, sets *out to `none`.
 template <class T, executor E, class F, class Merge>
 void reduce_into(E const& exec, T* out, std::uint64_t n, F const& f, Merge merge, T none, workspace_on<E>& ws) {
   auto const scope = ws.mark();

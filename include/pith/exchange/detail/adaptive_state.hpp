@@ -30,7 +30,7 @@ struct adaptive_parts {
   span<std::byte const> controller, exchange;
 };
 
-/// Serialises the state of an adaptive_exchange. `words` describes the controller. The caller need not set
+/// Serialises the state of an adaptive_exchange. `words` describes the controller. The function sets
 /// parts.head.controller.
 inline std::vector<std::byte> save_adaptive(std::string const& words, adaptive_parts parts) {
   auto to = byte_writer();

@@ -18,9 +18,9 @@ struct tensor_times {
   friend bool operator==(tensor_times const&, tensor_times const&) = default;
 };
 
-/// Combines the times of all ranks. A gradient is ready when the slowest rank has computed it. The time of a transfer
-/// is the shortest of the ranks' times, since longer times include waits for other ranks. Times from a damaged message
-/// may be negative or too large to add, so they are clamped.
+/// Combines the times of all ranks. A gradient is ready when the slowest rank has computed it. The duration of a
+/// transfer is the minimum over the ranks, since a longer duration includes a wait for another rank. The function
+/// clamps all times, since times from a damaged message may be negative or too large to add.
 inline std::vector<tensor_times> times_of_all(std::vector<tensor_times> const& each, std::size_t tensors) {
   auto const most = std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(tensors + 1);
   auto all = std::vector<tensor_times>(tensors, {0, most});
@@ -32,8 +32,8 @@ inline std::vector<tensor_times> times_of_all(std::vector<tensor_times> const& e
   return all;
 }
 
-/// The time at which the last transfer ends. Buckets travel one after another, and each can start when its last
-/// gradient is ready.
+/// The time at which the last transfer ends. The transfers of buckets run one after another. The transfer of a bucket
+/// can start when the bucket's last gradient is ready.
 inline std::int64_t end_of(bucket_list const& buckets, std::vector<tensor_times> const& times) {
   std::int64_t end = 0;
   for (auto const& b : buckets) {
@@ -54,15 +54,15 @@ inline std::vector<std::size_t> ready_order(std::vector<tensor_times> const& tim
 }
 
 /// Divides the tensors, in the given order, into as few buckets as possible. Each bucket has at most `most` bytes, and
-/// the last transfer ends by `end`. Returns an empty list if such buckets do not exist. Let r be the time at which a
-/// bucket is ready, and let t be the duration of the transfers of this bucket and of all later buckets. Then each
-/// bucket has r + t <= end.
+/// the last transfer ends by `end`. Returns an empty list if such buckets do not exist. For each bucket, r + t <= end,
+/// where r is the time at which the bucket is ready, and t is the duration of the transfers of this bucket and all
+/// later buckets.
 inline bucket_list buckets_ending_by(std::int64_t end, std::vector<std::size_t> const& order,
                                      std::vector<tensor_times> const& times, std::vector<std::size_t> const& bytes,
                                      std::size_t most) {
   auto buckets = bucket_list();
   auto room = bucket_room(most);
-  std::int64_t travels = 0, ready = 0;  // time of all transfers from `tensor` on; time when the bucket is ready
+  std::int64_t travels = 0, ready = 0;  // sum of transfer times from `tensor` on; time when the bucket is ready
   for (auto i = order.size(); i-- > 0;) {
     auto const tensor = order[i];
     travels += times[tensor].transfer;
@@ -81,8 +81,8 @@ inline bucket_list buckets_ending_by(std::int64_t end, std::vector<std::size_t> 
 }
 
 /// Divides the tensors, in ready order, into buckets within the byte limit, so that the last transfer ends as early as
-/// possible. The result has no more buckets than a layout that fills each bucket to the limit. Of all layouts whose
-/// last transfer ends equally early, the result has the fewest buckets.
+/// possible. Only divisions with at most as many buckets as `buckets_of` makes are considered. Of all these divisions
+/// that end equally early, the result has the fewest buckets.
 ///
 ///   complexity  O(n log n) for the order of n tensors, and at most 63 bisection steps with one pass over the tensors
 ///               each

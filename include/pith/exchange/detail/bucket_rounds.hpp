@@ -17,15 +17,15 @@
 namespace pith::inline v0::detail {
 
 /// The memory of one round: `out` for produced payloads, and `gathered` for received payloads. With gather::exact,
-/// payloads arrive in `received` without their unused bytes, and are then expanded to `gathered`.
+/// payloads are received in `received` without their unused bytes, and are then expanded to `gathered`.
 template <executor E>
 struct round_memory {
   buffer<std::byte, E> out, gathered, received;
 };
 
-/// The plan and the rounds of one tensor bucket. The caller provides the memory of a round. The argument `transfers` of
-/// `produce()` and `absorb()` holds the pending transfers of another round. Both functions test `transfers` after each
-/// tensor, so that these transfers make progress.
+/// The plan and the rounds of one tensor bucket. The caller provides the memory of a round. `produce()` and `absorb()`
+/// receive the pending transfers of another round in the argument `transfers`. They test `transfers` after each tensor,
+/// so that these transfers make progress.
 template <real In, executor E, class Comm>
 class bucket_rounds {
  public:
@@ -53,10 +53,10 @@ class bucket_rounds {
   exchange_plan const& plan() const { return plan_; }
   unsigned rounds() const { return static_cast<unsigned>(plan_.rounds().size()); }
 
-  /// Whether a round can be produced before the previous round is absorbed.
+  /// Whether `produce()` of a round can run before `absorb()` of the previous round.
   bool is_deep() const { return is_deep_; }
 
-  /// Sets the sizes of payloads from the tensors' capacities in this step.
+  /// Sets the payload sizes of this step, which depend on the tensors' capacities in this step.
   void begin_step(tensors const& all) {
     if (all.is_predicted()) plan_.resize([&](std::size_t tensor, unsigned r) { return all.moves(tensor, r).bytes(); });
   }

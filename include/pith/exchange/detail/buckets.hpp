@@ -14,18 +14,19 @@
 
 namespace pith::inline v0::detail {
 
-/// The tensor buckets in the order in which they travel. Each bucket is an ascending list of tensor indices.
+/// The tensor buckets in the order of their transfers. Each bucket is an ascending list of tensor indices.
 using bucket_list = std::vector<std::vector<std::size_t>>;
 
-/// The largest number of gradient bytes in a bucket. Only a bucket with a single tensor may exceed this limit.
+/// The largest numbers of gradient bytes in the first bucket and in each other bucket. Only a bucket with a single
+/// tensor may exceed its limit.
 struct bucket_limits {
   std::size_t first, others;
 };
 
-/// Returns `requested` as the limit of all buckets, if it is set. By default, the limit is an eighth of the model's size,
-/// but at least 1 MiB and at most 25 MiB. By default, the first bucket's limit is a quarter of the other buckets'
-/// limit, so that the first bucket is sent early. Latency dominates transfers below 1 MiB, and buckets above 25 MiB
-/// cost memory.
+/// If `requested` is set, returns it as the limit of all buckets. Otherwise, a model with less than 2 MiB has one
+/// bucket. For a larger model, the limit is an eighth of the model's size, but at least 1 MiB and at most 25 MiB. The
+/// first bucket's limit is then a quarter of this limit, so that the first bucket is sent early. Latency dominates
+/// transfers below 1 MiB, and buckets above 25 MiB need much memory.
 inline bucket_limits limits_for(std::size_t bytes, std::optional<std::size_t> requested) {
   constexpr std::size_t usual = 8, least = std::size_t{1} << 20, most = std::size_t{25} << 20;
   if (requested) return {*requested, *requested};

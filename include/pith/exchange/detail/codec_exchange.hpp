@@ -12,8 +12,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Outside an exchange, behaves like the codec C, whose state must be empty. The derived class has states that only the
-/// rounds of an exchange use.
+/// Outside an exchange, a codec_exchange behaves like the codec C, whose state must be empty. The derived class may add
+/// states, which only the rounds of an exchange use.
 template <class C>
 class codec_exchange : public codec_base {
  public:
@@ -50,8 +50,8 @@ class codec_exchange : public codec_base {
 
   C const& wrapped() const { return codec_; }
 
-  /// Makes a tuple of states, which are the empty state of C and then `others`. Throws std::invalid_argument if the
-  /// state of C is not empty.
+  /// Makes a tuple of the empty state of C and of `others`. Throws std::invalid_argument if the state of C is not
+  /// empty.
   template <class In, class E, class... Others>
   auto replicated_with(E const& exec, encoding_id const& id, shape const& dims, Others... others) const {
     return stateless(states<replicated_part, replicated_of<C, In, E>, Others...>{

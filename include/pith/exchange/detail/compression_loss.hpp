@@ -10,7 +10,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Measures |g|^2 and |g - C(g)|^2 for a codec with a new state. Allocates memory, and waits for the executor.
+/// Measures |g|^2 and |g - D(C(g))|^2 for a codec with a new state. Allocates memory, and waits for the executor.
 template <real In, executor E, class C>
 measured_energy loss_of(E const& exec, C const& codec, shape const& dims, tensor_id const& whose,
                         span_on<E, In const> gradient) {

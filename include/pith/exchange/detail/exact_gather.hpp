@@ -17,10 +17,10 @@
 
 namespace pith::inline v0::detail {
 
-/// First gathers the sizes of all payloads of a round, and then, group by group, the payloads' used bytes. Every rank
-/// sends the same number of bytes, which is the largest number of used bytes on any rank. This rank's used bytes are
-/// first copied, without gaps, to the memory that a padded all-gather would write. Received bytes are in further memory
-/// of the same size.
+/// First all-gathers the counts of all payloads of a round. Then all-gathers the used bytes of the payloads, with one
+/// transfer per exchange_plan::group. In a transfer, every rank sends the same number of bytes: the largest number of
+/// used bytes on any rank. Each rank first copies its used bytes, without gaps, to the memory that a padded all-gather
+/// would write. Received bytes are written to additional memory of the same size.
 template <real In, executor E>
 class exact_gather {
  public:
@@ -70,7 +70,7 @@ class exact_gather {
 
  private:
   /// The payload of one tensor. `out` is the payload's offset in the produced bytes, and `offset` is the payload's
-  /// offset in the group. The payload has `places` counts, which begin at index `first` of a rank's counts.
+  /// offset in the group. The payload has `places` counts, which begin at index `first` in the list of a rank's counts.
   struct packet {
     any_codec<In, E> codec;
     tensor_spec tensor;

@@ -17,7 +17,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The parts of an exchange whose addresses stay the same if the exchange is moved.
+/// The members of an exchange whose addresses do not change if the exchange is moved.
 template <real In, executor E, class Comm>
 struct exchange_engine {
   exchange_pipeline<In, E, Comm> pipeline;
@@ -36,8 +36,8 @@ struct exchange_engine {
   void require_thread() {
     if constexpr (host_executor<E> && has_thread_check<Comm>) pipeline.comm().require_thread_support();
   }
-  /// Marks the gradient of a tensor as ready. On a host, the first call in a step starts the thread. On a device, each
-  /// call enqueues all rounds whose gradients are ready.
+  /// Marks the gradient of a tensor as ready. On a host, the first call in a step starts the engine's thread. On a
+  /// device, each call enqueues all rounds whose gradients are ready.
   void add(std::size_t tensor) {
     ready.add(tensor);
     if constexpr (host_executor<E>) {
@@ -51,7 +51,7 @@ struct exchange_engine {
     ready.add_rest();
     guarded([this] { is_running_ ? join() : run(); });
   }
-  /// Ends a step in which no further gradients will become ready; returns when the thread is idle.
+  /// Ends a step in which no further gradients will become ready; returns when the engine's thread is idle.
   void cancel() {
     ready.cancel();
     guarded([this] { join(); });

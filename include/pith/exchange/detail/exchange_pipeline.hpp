@@ -33,8 +33,8 @@ struct set_weight {
   PITH_HD void operator()(std::uint64_t) const { *to = weight; }
 };
 
-/// Replaces `*total`, the sum of all ranks' weights, with this rank's factor. The factor is weight / total, or 0 if the
-/// total is 0.
+/// `*total` is the sum of all ranks' weights. Replaces it with this rank's factor: weight / total, or 0 if the total is
+/// 0.
 struct weight_share {
   double* total;
   double weight;
@@ -43,9 +43,9 @@ struct weight_share {
 
 /// Runs the rounds of all buckets. The schedule is equal on all ranks and does not depend on the order in which
 /// gradients become ready. During the transfer of a round, the previous round is absorbed. The next round is also
-/// produced during the transfer, if its gradients are ready and its input does not depend on the transfer. At most two
-/// rounds hold buffers at the same time. One thread does all work. On a device, the stream waits for a transfer only
-/// when the next round starts, so other work of the stream overlaps the transfer.
+/// produced during the transfer, if the gradients of the next round are ready and do not depend on the transfer. At
+/// most two rounds use buffers at the same time. One thread runs the pipeline. On a device, the stream waits for a
+/// transfer only when the next round starts, so other work of the stream overlaps the transfer.
 template <real In, executor E, class Comm>
 class exchange_pipeline {
  public:
@@ -70,7 +70,8 @@ class exchange_pipeline {
   tensors& model() { return tensors_; }
   Comm& comm() { return comms_.all(); }
 
-  /// Changes codecs for the next steps. `prepare()` does the part that may throw, and `apply()` does the rest.
+  /// Changes codecs for the next steps. `prepare()` makes the new states, and throws if a codec is wrong. `apply()`
+  /// sets the codecs.
   typename tensors::change prepare(std::vector<any_codec<In, E>> codecs) const {
     require_all_served(codecs);
     return tensors_.prepare(exec_, std::move(codecs));
@@ -83,12 +84,12 @@ class exchange_pipeline {
 
   std::size_t buckets() const { return buckets_.size(); }
   bucket_list const& layout() const { return layout_; }
-  /// Sets the buckets for the next steps.
+  /// Sets the tensor buckets for the next steps.
   void lay_out(bucket_list layout) {
     layout_ = std::move(layout);
     plan();
   }
-  /// Computes buckets whose last transfer ends early. The times must be equal on all ranks.
+  /// Computes buckets whose last transfer ends early. `times` must be equal on all ranks.
   bucket_list fit(std::vector<tensor_times> const& times) const { return fit_buckets(times, bytes_, limits_); }
 
   /// The seconds that each tensor bucket took in the last step.
@@ -114,8 +115,7 @@ class exchange_pipeline {
             of(transport::swap) + of(transport::shift)};
   }
   /// For each tensor, the number of bytes that a rank's network interface sent in the last step, padding included. With
-  /// gather::exact, the bytes of the all-gathers are divided among the tensors in proportion to the capacities of their
-  /// payloads.
+  /// gather::exact, the bytes of all-gathers are divided among the tensors in proportion to the payloads' capacities.
   std::vector<double> wire_bytes() const {
     auto each = std::vector<double>(bytes_.size());
     auto const gathered =
@@ -128,7 +128,7 @@ class exchange_pipeline {
     return each;
   }
   /// The number of bytes that this rank passed to all-gathers in the last step. Before the first step, returns the
-  /// largest number that is possible.
+  /// largest possible number.
   std::size_t gathered_bytes() const { return gathered_bytes_; }
 
   void begin_step(double weight) {
@@ -170,8 +170,7 @@ class exchange_pipeline {
   }
   bool is_lent() const { return is_lent_; }
 
-  /// The copies of the states from before each of the last two steps. The copies exist only with
-  /// exchange_options::is_recoverable.
+  /// Copies of the states, made before each of the last two steps; empty without exchange_options::is_recoverable.
   auto& copies() { return copies_; }
 
  private:
@@ -258,8 +257,8 @@ class exchange_pipeline {
     start(k);
     absorb_until(k, ws);
   }
-  /// Waits until a bucket's gradients are ready or the pending transfers are complete. If the transfers complete first,
-  /// absorbs their round.
+  /// Waits until a bucket's gradients are ready or the pending transfers are complete. If the gradients are not ready
+  /// after this wait, absorbs the round of the transfers.
   void travel_until(std::size_t bucket, ready_buckets const& ready, workspace_on<E>& ws) {
     auto naps = backoff();
     while (!transfers_.test(exec_) && !ready.comes_within(naps.next(), bucket)) {
@@ -294,8 +293,8 @@ class exchange_pipeline {
       buckets_[bucket].absorb(exec_, tensors_, round, memory(absorbed_), ws, transfers_);
     }
   }
-  /// The memory of round k. Rounds alternate between two memory areas, or use one area if every round depends on the
-  /// previous round.
+  /// The memory of round k. Successive rounds alternate between two areas. If every round depends on the previous
+  /// round, all rounds use one area.
   round_memory<E> const& memory(std::size_t k) const { return memory_[k % memories_]; }
 
   E exec_;
@@ -313,7 +312,7 @@ class exchange_pipeline {
   std::vector<bucket_rounds<In, E, Comm>> buckets_;
   std::vector<place> schedule_;
   std::array<round_memory<E>, 2> memory_;
-  std::size_t memories_ = 1;  ///< how many elements of memory_ are used
+  std::size_t memories_ = 1;  ///< the number of used elements of memory_
   buffer<std::byte, E> scratch_;
   std::size_t next_ = 0, absorbed_ = 0;  ///< indices into schedule_
   std::size_t gathered_bytes_ = 0;

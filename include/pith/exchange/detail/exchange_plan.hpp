@@ -11,16 +11,16 @@
 
 namespace pith::inline v0::detail {
 
-/// The layout of many tensors' buffers in each round. Tensors with the same kind of transfer in a round form a group,
-/// and the buffers of a group travel in one transfer.
+/// The layout of the tensors' buffers in each round. Tensors with the same kind of transfer in a round form a group,
+/// and one transfer moves the buffers of a group.
 class exchange_plan {
  public:
   /// The position of one tensor's buffer in its group.
   struct slot {
     std::size_t tensor, offset, bytes;
   };
-  /// A group has `pieces` buffers of `bytes` bytes each. A group begins at the offset `out` in the memory for produced
-  /// payloads, and at the offset `gathered` in the memory for gathered payloads.
+  /// A group sends `pieces` buffers of `bytes` bytes each. The group's memory begins at the offset `out` in the memory
+  /// for produced payloads, and at the offset `gathered` in the memory for received payloads.
   struct group {
     transport how;
     element_kind kind;
@@ -36,8 +36,8 @@ class exchange_plan {
   };
   using round = std::vector<group>;
 
-  /// A group with more than `most_bytes` is split, since MPI's counts are of type int. For an all-gather, a group's
-  /// bytes include the payloads of all ranks.
+  /// A group has at most `most_bytes` bytes, or a single tensor, since MPI's counts are of type int. For an all-gather,
+  /// the bytes include the payloads of all ranks.
   explicit exchange_plan(std::size_t most_bytes = std::size_t{1} << 30) : most_bytes_(most_bytes) {}
 
   void add(std::size_t tensor, std::size_t in_round, transfer const& moves, unsigned ranks) {
@@ -47,7 +47,7 @@ class exchange_plan {
     to.bytes += align_up(moves.bytes(), section_alignment);
   }
 
-  /// Sets the offsets of each round's groups. All rounds use the same memory.
+  /// Sets the offsets of the groups in each round. All rounds use the same memory.
   void place() {
     for (auto& r : rounds_) {
       std::size_t out = 0, gathered = 0;

@@ -56,7 +56,7 @@ agreement agreement_on(std::vector<std::string> const& tensors, exchange_options
   return mine;
 }
 
-/// The lines of a saved state's description that must be equal when the state is restored.
+/// The lines of a saved state's description that must match when the state is restored.
 template <real In, class Tensors>
 std::string state_words(Tensors& model, typename Tensors::change& next, unsigned rank, std::uint64_t seed) {
   auto words = text(exchange_word, '\n', rank_line(rank, model.ranks()), "\nseed ", seed, "\nelements of ",

@@ -64,7 +64,7 @@ class exchanged_tensors {
 
   unsigned rounds(std::size_t tensor) const { return codecs_[tensor].rounds(specs_[tensor].dims, ranks_); }
   unsigned depth(std::size_t tensor) const { return codecs_[tensor].depth(); }
-  /// The transfer of a tensor in a round, with the tensor's capacity in the current step.
+  /// The transfer of a tensor in a round, for the tensor's capacity in the current step.
   transfer moves(std::size_t tensor, unsigned round) const {
     return transfer_of<In>(codecs_[tensor], round, dims(tensor), ranks_);
   }
@@ -78,7 +78,7 @@ class exchanged_tensors {
   void predict(E const& exec) { predicted_.emplace(exec, specs_, codecs_); }
   bool is_predicted() const { return predicted_.has_value(); }
 
-  /// Prepares a change of codecs, with one codec per tensor. `prepare()` does everything that may throw.
+  /// Makes the states for a change of codecs, with one codec per tensor. Throws if a codec does not fit its tensor.
   change prepare(E const& exec, std::vector<codec_type> codecs) const {
     auto next = change{std::move(codecs), {}, {}};
     next.states.resize(specs_.size());
@@ -89,7 +89,7 @@ class exchanged_tensors {
     if (predicted_) next.predicted.emplace(exec, specs_, next.codecs);
     return next;
   }
-  /// Visits the fields that a tensor's state will have after a change.
+  /// Visits the fields that a tensor's state will have after the change `next`.
   void fields(std::size_t tensor, change& next, field_visitor& f) {
     (next.states[tensor] ? *next.states[tensor] : states_[tensor]).fields(f);
   }
@@ -101,8 +101,8 @@ class exchanged_tensors {
     predicted_ = std::move(next.predicted);
   }
 
-  /// The following functions set the addresses of gradients: of no tensor, of all tensors one after another, or of one
-  /// tensor.
+  /// `lay_none` clears the addresses of all gradients. `lay` sets the addresses of all gradients, which lie one after
+  /// another, or the address of one gradient.
   void lay_none() { std::fill(gradients_.begin(), gradients_.end(), nullptr); }
   void lay(span_on<E, In> gradients) {
     auto* at = gradients.data();
@@ -151,7 +151,7 @@ class exchanged_tensors {
   void fields(field_visitor& f) {
     for (auto& s : states_) s.fields(f);
   }
-  /// Clears the prediction for the next step. Call `forget()` after the states have been restored.
+  /// Discards the prediction for the next step. Call `forget()` after an import of states.
   void forget() {
     if (predicted_) predicted_->forget();
   }

@@ -20,8 +20,8 @@ constexpr char const* gather_name(gather how) {
   }
 }
 
-/// Throws during the capture of a graph, since the graph would replay the captured sizes. Never throws for an executor
-/// without graphs.
+/// Throws std::invalid_argument during the capture of a graph, since a replay would use the captured sizes. Does
+/// nothing for an executor without graphs.
 template <class E>
 void require_no_capture(E const& exec, gather how) {
   if constexpr (requires { exec.is_capturing(); }) {

@@ -11,7 +11,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Starts an in-place all-reduce of bytes, which are added as elements of type T.
+/// Starts an in-place all-reduce of bytes, which are elements of type T.
 template <class T, class Comm, class E>
 any_request<Comm, E> reduce_as(E const& exec, Comm& comm, span_on<E, std::byte> bytes, reduction how) {
   return comm.all_reduce(exec, span_on<E, T>(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)), how);
@@ -70,7 +70,7 @@ any_request<Comm, E> shift(E const& exec, Comm& comm, std::uint32_t distance, sp
   return comm.send_recv(exec, span_on<E, std::byte const>(out), (rank + by) % ranks, in, (rank + ranks - by) % ranks);
 }
 
-/// Starts a transfer of all ranks' payloads. The request uses the memory until it completes.
+/// Starts the transfer of a round. The transfer uses `out` and `gathered` until the request completes.
 template <class Comm, class E>
 any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, element_kind kind, std::uint32_t distance,
                                 span_on<E, std::byte> out, span_on<E, std::byte> gathered) {
@@ -91,8 +91,7 @@ any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, elemen
   throw std::logic_error(sentence("transfer: the communicator lacks a transport of this codec"));
 }
 
-/// The buffer that holds the result of a transfer. This buffer is `out` after a sum or maximum, and `gathered`
-/// otherwise.
+/// The buffer that has the result of a transfer: `out` after a sum or maximum, and `gathered` otherwise.
 template <class E>
 received_on<E> moved(transport how, span_on<E, std::byte> out, span_on<E, std::byte> gathered, unsigned ranks) {
   return comes_apart(how) ? received_on<E>{gathered, out.size() / pieces(how, ranks)} : received_on<E>{out};

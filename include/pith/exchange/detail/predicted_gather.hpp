@@ -33,8 +33,8 @@ struct largest_count {
 /// The capacity that is predicted from the largest count of the previous step.
 constexpr std::uint64_t predicted_room(std::uint32_t count) { return std::uint64_t{count} + count / 4 + 8; }
 
-/// The capacity of each tensor in a step. Capacities are equal on all ranks, since all ranks received all counts of the
-/// previous step.
+/// The capacity of each tensor's payload in a step. Capacities are equal on all ranks, since all ranks received all
+/// counts in the previous step.
 template <real In, executor E>
 class predicted_gather {
  public:
@@ -51,7 +51,7 @@ class predicted_gather {
 
   shape const& dims(std::size_t tensor) const { return dims_[tensor]; }
 
-  /// Sets the capacities for a step. The first step has full capacity.
+  /// Sets the capacities for a step. In the first step, all payloads have full capacity.
   void begin_step(E const& exec) {
     auto const* const counts = is_predicted_ ? late_.read(exec) : nullptr;
     for (std::size_t i = 0; i < varying_.size(); ++i) {
@@ -73,7 +73,7 @@ class predicted_gather {
     is_predicted_ = true;
   }
 
-  /// Resets the prediction, so that the next step has full capacity.
+  /// Resets the prediction, so that payloads have full capacity in the next step.
   void forget() { is_predicted_ = false; }
 
  private:
@@ -108,7 +108,7 @@ class predicted_gather {
 
   std::vector<shape> dims_;
   std::vector<varying> varying_;
-  std::vector<std::size_t> place_of_;  ///< for each tensor, its index in varying_ if its size varies
+  std::vector<std::size_t> place_of_;  ///< index in varying_ of each tensor whose payload size varies
   buffer<std::uint32_t, E> counts_;
   late_copy<E> late_;
   bool is_predicted_ = false;

@@ -19,7 +19,7 @@ namespace pith::inline v0::detail {
 /// The saved state of one rank.
 struct rank_state {
   unsigned rank, ranks;
-  std::string_view words;  ///< description without the line of the rank, therefore equal on all ranks
+  std::string_view words;  ///< the description without the rank's line; equal on all ranks
   span<std::byte const> bytes;
 };
 
@@ -41,8 +41,8 @@ struct rank_field {
   bool is_replicated() const { return form.kind == field_kind::replicated || form.kind == field_kind::mean; }
 };
 
-/// The states of a job in rank order. States of some ranks may be missing. All states must be of the same job and have
-/// equal descriptions.
+/// The saved states of a job in rank order. The states of some ranks may be missing. The states must be of one job and
+/// have equal descriptions.
 class rank_states {
  public:
   explicit rank_states(std::vector<span<std::byte const>> const& saved) {

@@ -7,9 +7,10 @@
 
 namespace pith::inline v0::detail {
 
-/// The division of n elements into `count` regions. If words[0] = count, region r begins at words[r]. Otherwise, as in
-/// the first step, the regions are equal parts. A region whose number is `count` or more is empty. The words of a
-/// damaged state may have any values. Even then, begin(r) <= n, and region r is empty if begin(r + 1) < begin(r).
+/// The division of n elements into `count` regions. If words[0] = count, region r > 0 begins at element words[r].
+/// Otherwise, as in the first step, the regions have equal sizes. A region whose number is `count` or more is empty.
+/// The words of a damaged state may have any values. Even then, begin(r) <= n, and region r is empty if begin(r + 1) <
+/// begin(r).
 struct regions {
   std::uint32_t const* words;
   std::uint32_t n, count;
@@ -33,8 +34,8 @@ struct find_starts {
   PITH_HD void operator()(std::uint64_t r) const { starts[r] = count_below(indices, k, over.begin(r)); }
 };
 
-/// Writes this rank's proposal for begin(r), to be sent to the owner of region r. A rank's proposals divide the rank's
-/// k indices evenly among the regions.
+/// Writes this rank's proposal for begin(r) to the piece for the owner of region r. The proposals of a rank divide the
+/// rank's k indices evenly among the regions.
 template <class In>
 struct propose_begin {
   regions over;
@@ -46,7 +47,7 @@ struct propose_begin {
   }
 };
 
-/// Computes the mean of the proposals that this rank received from all ranks.
+/// Computes the mean of all ranks' proposals for the beginning of this rank's region.
 template <class In>
 struct mean_begin {
   pair_pieces<In const> in;
@@ -59,8 +60,8 @@ struct mean_begin {
   }
 };
 
-/// Sets the regions of the next step to the mean proposals, which the owners sent. If the proposals ascend, their means
-/// ascend too. Values from damaged messages are clamped so that they ascend.
+/// Sets the bounds of the next step to the mean proposals, which the owners sent. Bounds must ascend. The means of
+/// ascending proposals ascend; values from damaged messages are clamped.
 template <class In>
 struct adopt_begins {
   regions over;

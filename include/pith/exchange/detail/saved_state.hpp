@@ -44,7 +44,7 @@ inline std::uint64_t checksum_of_saved(span<std::byte const> saved) {
 /// The first line of the description. The first line is for human readers and is not compared.
 inline std::string version_line() { return text("pith ", PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR, '\n'); }
 
-/// Removes the first line from a text, and returns it without its line break.
+/// Removes the first line from `text`, and returns the line without its line break.
 inline std::string_view take_line(std::string_view& text) {
   auto const line = text.substr(0, text.find('\n'));
   text.remove_prefix(std::min(text.size(), line.size() + 1));
@@ -69,7 +69,7 @@ struct saved_parts {
   span<std::byte const> states;
 };
 
-/// Splits the result of `save_states` into its parts. Throws std::invalid_argument if the bytes are damaged or of
+/// Splits the result of `save_states` into its parts. Throws std::invalid_argument if the bytes are damaged or have
 /// another format.
 inline saved_parts open_states(char const* call, span<std::byte const> saved) {
   auto head = saved_header();
@@ -90,7 +90,7 @@ inline saved_parts open_states(char const* call, span<std::byte const> saved) {
   return {words, saved.subspan(sizeof head + head.word_bytes)};
 }
 
-/// What to do if a line of a description differs. Lines of ranks end with the number of ranks.
+/// Returns advice for an error message about a differing line. The line of a rank ends with the number of ranks.
 inline char const* advice_for(std::string_view own, std::string_view saved) {
   auto const is_rank = own.starts_with("rank ") && saved.starts_with("rank ");
   auto const is_equal = own.substr(own.rfind(' ') + 1) == saved.substr(saved.rfind(' ') + 1);

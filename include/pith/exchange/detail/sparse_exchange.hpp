@@ -15,8 +15,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Outside an exchange, behaves like the codec `top_k`. `top_k` has no state, and ignores the states of the derived
-/// class, which only the rounds of an exchange use.
+/// Outside an exchange, a sparse_exchange behaves like the codec `top_k`, which has no state. The derived class may add
+/// states, which only the rounds of an exchange use.
 class sparse_exchange : public codec_base {
  public:
   static constexpr codec_traits traits = {.reproducible = true};
@@ -61,7 +61,7 @@ class sparse_exchange : public codec_base {
     auto* const values = ws.template take<T>(n).data;
     return {values, ws.template take<std::uint32_t>(n).data};
   }
-  /// The workspace bytes that a selection of k of n values needs.
+  /// The workspace bytes for the selection of k from n values.
   template <class T>
   static std::size_t selection_scratch_bytes(std::uint64_t n, std::uint64_t k) {
     return ext::select_scratch_bytes<ext::plain_source<T>>(n, k);

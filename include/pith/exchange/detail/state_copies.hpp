@@ -28,12 +28,12 @@ struct field_copier final : field_visitor {
   std::byte* to;
 };
 
-/// Copies of the states from before each of the last two steps. Two copies suffice. A rank may complete a step that
-/// another rank cannot complete, but no rank can complete the next step alone.
+/// Copies of the states, made before each of the last two steps. Two copies suffice: a rank may complete a step that
+/// another rank cannot complete, but no rank can complete the following step without all ranks.
 template <real In, executor E>
 class state_copies {
  public:
-  /// Allocates memory for copies of the current states, and keeps existing copies.
+  /// Allocates memory for copies of the current states. Existing copies are kept.
   void fit(E const& exec, exchanged_tensors<In, E>& all) {
     auto size = field_counter();
     all.fields(size);

@@ -35,8 +35,8 @@ inline std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-/// The number in a word, or 0 if the word is not a number. Callers detect such a word, because they format the parsed
-/// line again and compare it with the original.
+/// The number in a word, or 0 if the word is not a number. Callers detect such a word: they format the parsed line
+/// again and compare the text with the original line.
 template <class N>
 N number_in(std::string_view word) {
   auto number = N();

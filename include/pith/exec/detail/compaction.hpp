@@ -9,8 +9,8 @@
 #if PITH_VECTOR_LOOPS
 #include <immintrin.h>
 
-/// The functions for AVX-512 compress indices in a register, and then store a whole vector. On some CPUs, instructions
-/// that compress directly into memory are slow.
+/// The functions for AVX-512 compress indices in a register, and then store a whole vector, because instructions that
+/// compress into memory are slow on some CPUs.
 namespace pith::inline v0::detail {
 
 template <class A>
@@ -23,7 +23,7 @@ inline std::uint32_t at_least_one_by_one(A const* x, std::uint32_t i, std::uint3
   return kept;
 }
 
-/// Appends the positions of a mask's one bits to a list.
+/// Appends `first` + i to a list, for each bit i of `mask` that is 1.
 PITH_TARGET_AVX2 inline std::uint32_t append_ones(std::uint32_t mask, std::uint32_t first, std::uint32_t* to,
                                                   std::uint32_t kept) {
   for (; mask != 0; mask = _blsr_u32(mask)) to[kept++] = first + _tzcnt_u32(mask);

@@ -10,7 +10,8 @@
 #include <concepts>
 #include <cstdint>
 
-// Before a loop that nvcc must not unroll. Other compilers, in tests, lack this pragma.
+// Stands before a loop that nvcc must not unroll. Other compilers, which compile this header in tests, lack this
+// pragma.
 #if defined(__CUDACC__)
 #define PITH_CUDA_ROLLED _Pragma("unroll 1")
 #else
@@ -20,8 +21,8 @@
 namespace pith::inline v0::detail {
 
 #if defined(__CUDA_ARCH__)
-/// Returns true in the last of `all` threads to arrive, and resets the word to 0. The last thread then sees the writes
-/// of the others.
+/// Counts the calls of `all` threads in *arrived. Returns true in the last call, and resets *arrived to 0. The thread
+/// of the last call then sees the writes of the other threads.
 __device__ inline bool arrives_last(std::uint32_t* arrived, std::uint32_t all) {
   __threadfence();
   auto const last = atomicAdd(arrived, 1u) + 1 == all;
@@ -31,9 +32,8 @@ __device__ inline bool arrives_last(std::uint32_t* arrived, std::uint32_t all) {
 }
 #endif
 
-/// The team of a kernel's block. In `random`, one thread computes all eight lanes of a Philox block. Bodies also
-/// compile for hosts. Host code therefore also declares the members of this class, which are empty there and are never
-/// called.
+/// The team of a kernel's block. In `random`, one thread computes all eight lanes of a Philox block. Bodies are
+/// compiled for hosts too. So the members of this class also exist in host code, where they are empty and never called.
 struct cuda_team {
   static constexpr std::uint32_t threads = 256;
   /// The shared memory that the team's functions may use in addition to the body's shared memory.
@@ -49,7 +49,7 @@ struct cuda_team {
 #endif
   }
 
-  /// No unrolling: one octet already gives enough parallel loads, and several octets would not fit in registers.
+  /// The loops are not unrolled: one octet gives enough parallel loads, and several octets would not fit in registers.
   template <class Count, class F>
   PITH_HD void for_each_run([[maybe_unused]] Count n, [[maybe_unused]] bool well, [[maybe_unused]] F const& f) const {
 #if defined(__CUDA_ARCH__)
@@ -108,8 +108,8 @@ struct cuda_team {
     return compact(n, keep, [](std::uint32_t, std::uint32_t) {});
   }
 
-  /// Each warp processes rows of 32 neighbouring elements. Places are numbered in the order of warps, then of rows,
-  /// then of lanes.
+  /// Each warp processes `rows` rows of 32 neighbouring elements at a time. Places ascend by warp, then by row, then by
+  /// lane, which is the order of elements.
   template <class Count, class Keep, class Emit>
   PITH_HD std::uint32_t compact([[maybe_unused]] Count n, [[maybe_unused]] Keep const& keep,
                                 [[maybe_unused]] Emit const& emit) const {
@@ -127,7 +127,7 @@ struct cuda_team {
     return kept;
   }
 
-  /// One thread per octet.
+  /// Each thread processes one octet at a time.
   template <std::floating_point A, class Count>
   PITH_HD void negatives(A const* x, Count n, std::uint8_t* bytes) const {
     for_each_run(n, is_vector_aligned(x), [=](std::uint32_t i, auto const& run) {
@@ -168,7 +168,7 @@ struct cuda_team {
 #endif
   }
 
-  /// One thread arrives on behalf of its block. The fence of this thread covers all writes before the barrier.
+  /// One thread counts its block as arrived. Its fence covers all writes of the block before the barrier.
   PITH_HD bool is_last([[maybe_unused]] std::uint32_t* arrived, [[maybe_unused]] std::uint32_t blocks) const {
 #if defined(__CUDA_ARCH__)
     __shared__ bool last;
@@ -187,7 +187,7 @@ struct cuda_team {
   static constexpr std::uint32_t rows = 8;
 
 #if defined(__CUDA_ARCH__)
-  /// The value in the lane whose number is greater by `distance`.
+  /// Returns the value of the lane whose number is greater by `distance`.
   template <class T>
   __device__ static T lanes_above(T value, std::uint32_t distance) {
     static_assert(sizeof(T) % sizeof(std::uint32_t) == 0);
@@ -241,7 +241,7 @@ struct cuda_team {
     return reach;
   }
 
-  /// The ballots of a warp, one word per row, and the number of kept elements.
+  /// The ballots of a warp, one word per row, and the number of elements that the warp keeps.
   struct ballot {
     std::uint32_t row[rows], kept;
 

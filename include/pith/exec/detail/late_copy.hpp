@@ -17,7 +17,7 @@ namespace pith::inline v0::detail {
 struct free_pinned {
   void operator()(std::uint32_t* memory) const { static_cast<void>(cudaFreeHost(memory)); }
 };
-/// Waits for the event, then destroys it, because a pending copy must not write to freed memory.
+/// Waits for the event, then destroys the event. The wait ensures that no pending copy writes to freed memory.
 struct wait_and_destroy {
   void operator()(cudaEvent_t event) const {
     static_cast<void>(cudaEventSynchronize(event));
@@ -25,14 +25,14 @@ struct wait_and_destroy {
   }
 };
 
-/// An asynchronous copy to pinned host memory. `read` waits only for the copy that `ask` submits, and for work that the
-/// stream received before the copy.
+/// An asynchronous copy to pinned host memory. `read` waits only for the copy that `ask` submits, and for earlier work
+/// on the stream.
 template <>
 class late_copy<cuda_executor> {
  public:
   late_copy() = default;
   late_copy(late_copy&&) = default;
-  /// Destroys the previous copy. The destructor of a copy waits before it frees memory.
+  /// Destroys the old members. This first waits for a pending copy, which must not write to freed memory.
   late_copy& operator=(late_copy&& other) noexcept {
     auto held = late_copy(std::move(other));
     std::swap(bytes_, held.bytes_);

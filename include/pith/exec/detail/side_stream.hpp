@@ -28,9 +28,9 @@ inline bool is_idle(cudaStream_t stream) {
   return true;
 }
 
-/// A stream of the current device, and an event that orders the stream relative to other streams. This object or the
-/// caller owns the stream. No function waits for the device, so a graph capture may include this stream. Before the
-/// capture ends, call lead() with the captured stream.
+/// A stream of the current device, and an event that orders this stream relative to other streams. This object or the
+/// caller owns the stream. No function waits for the device, so a graph may capture work of this stream. Before the
+/// capture ends, call lead() with the stream on which the capture began.
 class side_stream {
  public:
   side_stream() : own_(made_stream()), stream_(own_.get()), event_(made_event()) {}
@@ -38,9 +38,9 @@ class side_stream {
 
   cudaStream_t get() const { return stream_; }
 
-  /// Makes the work that this stream receives after this call wait for all work that `other` received before it.
+  /// Makes later work of this stream wait for all work that is on `other` at the time of the call.
   void follow(cudaStream_t other) const { order(other, stream_); }
-  /// Makes the work that `other` receives after this call wait for all work that this stream received before it.
+  /// Makes later work of `other` wait for all work that is on this stream at the time of the call.
   void lead(cudaStream_t other) const { order(stream_, other); }
 
   bool is_idle() const { return detail::is_idle(stream_); }
@@ -64,8 +64,8 @@ class side_stream {
     return event_owner(event);
   }
 
-  /// A single event is enough for all calls. A wait refers to the last recording of the event before the call, not to
-  /// later recordings.
+  /// A single event is enough for all calls, since cudaStreamWaitEvent refers to the last recording of the event before
+  /// the call.
   void order(cudaStream_t first, cudaStream_t then) const {
     check_cuda(cudaEventRecord(event_.get(), first), "cudaEventRecord");
     check_cuda(cudaStreamWaitEvent(then, event_.get(), 0), "cudaStreamWaitEvent");

@@ -9,13 +9,13 @@
 
 namespace pith::inline v0::detail {
 
-/// True if a codec contracts for at least some shapes. The concept also holds for each type-erased codec, which is
-/// checked only at run time.
+/// True if a codec contracts for at least some shapes. The concept also holds for every type-erased codec, because its
+/// capabilities are known only at run time.
 template <class C>
 concept may_contract = contractive_codec<C> || unbiased_codec<C> || absolute_codec<C> || erased<C>;
 
-/// Checks delta and omega at run time, because they depend on the shape. The error message ends with `or_else`, which
-/// names another remedy.
+/// Throws if the codec does not contract for the shape `dims`. The check is at run time, because delta and omega depend
+/// on the shape. The error message ends with `or_else`, which names another remedy.
 template <class C>
 void require_contraction(char const* who, C const& codec, shape const& dims, char const* or_else = "") {
   auto const is = capabilities_of(codec, dims);

@@ -1,4 +1,4 @@
-// pith/lowrank/detail/approx_normal.hpp — approximately normal random numbers, and thin matrices that contain them.
+// pith/lowrank/detail/approx_normal.hpp — approximately normal random numbers, and thin matrices of such numbers.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
@@ -14,7 +14,7 @@ namespace pith::inline v0::detail {
 template <class A>
 struct approx_normal {
   /// Normalizes the sum of eight uniform draws from 0 .. 65535: subtracts the mean and divides by the standard
-  /// deviation. All three are doubled, so that the difference is an integer.
+  /// deviation. The sum, the mean and the standard deviation are doubled, so that the difference is an integer.
   PITH_HD static A of(std::int32_t sum) {
     return static_cast<A>(2 * sum - 8 * 65535) * static_cast<A>(0x1.3988e1409212ep-17);  // 1 / (2 65536 sqrt(8 / 12))
   }

@@ -7,8 +7,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Selects the steps with an even or an odd count. The count is in the executor's memory, so the host cannot evaluate
-/// this condition.
+/// Selects the steps in which *count % 2 equals `parity`. The count of completed steps is in the executor's memory, so
+/// the host cannot evaluate this condition.
 struct turn {
   std::uint32_t const* count;
   std::uint32_t parity;
@@ -34,7 +34,7 @@ struct block_in_turn : Body {
   }
 };
 
-/// An executor whose loops do nothing unless `when.is_on()`.
+/// An executor whose loops call their functions only if `when.is_on()`.
 template <executor E>
 class in_turn : public E {
  public:

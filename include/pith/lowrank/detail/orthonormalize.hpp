@@ -17,8 +17,8 @@ template <class A>
 inline constexpr double rounding_part = sizeof(A) == 8 ? 1e-26 : 1e-10;
 
 /// Returns 1 / sqrt(after). `before` and `after` are the squared norms of a column before and after its projection on
-/// earlier columns is subtracted. Returns 0 if the rest of the column is only rounding error. Returns NaN if `after` is
-/// NaN or infinite.
+/// earlier columns is subtracted. Returns 0 if `after` is only rounding error. Returns NaN if `after` is NaN or
+/// infinite.
 template <class A>
 PITH_HD inline double inverse_length(double before, double after) {
   if (after <= rounding_part<A> * finite_or_nan(before)) return 0;  // also true if both are zero
@@ -26,7 +26,7 @@ PITH_HD inline double inverse_length(double before, double after) {
 }
 
 /// Computes products of columns of P, with one partial sum per `span` rows. For a <= c, partial[part rank^2 + a rank +
-/// c] is the partial sum of p_a . p_c.
+/// c] is the partial sum of p_a . p_c, where p_a is column a of P.
 template <class A>
 struct column_products {
   static constexpr std::uint32_t span = 128;
@@ -55,9 +55,9 @@ struct column_products {
   }
 };
 
-/// Adds the partial sums of G = P^T P. Computes the upper triangular matrix T with (P T)^T P T = I, where G = R^T R and
-/// T = R^-1. If a column of P depends on earlier columns, the corresponding column of T is zero. Stores the upper bits
-/// of all elements of T, then the lower bits.
+/// Adds the partial sums of G = P^T P. Computes the upper triangular matrix R with G = R^T R, and T = R^-1. The columns
+/// of P T are orthonormal. If a column of P depends on earlier columns, the corresponding column of T is zero. Stores
+/// the upper bits of all elements of T, then the lower bits.
 template <class A>
 struct triangle_of_products {
   struct memory {};
@@ -112,7 +112,7 @@ struct triangle_of_products {
   }
 };
 
-/// Replaces P by P T, where each block processes `span` rows.
+/// Replaces P by P T. Each block processes `span` rows.
 template <class A>
 struct times_triangle {
   static constexpr std::uint32_t span = 128;
@@ -217,7 +217,7 @@ constexpr std::size_t orthonormalize_scratch_bytes(std::uint64_t rows, std::uint
 }
 
 /// Replaces P by P T, where T is the triangle from `triangle_of_products`. The columns are then orthonormal up to
-/// rounding errors, which the product with T magnifies.
+/// rounding errors. The product with T magnifies these errors.
 template <executor E>
 void orthonormalize_once(E const& exec, float* p, std::uint64_t rows, std::uint64_t rank, workspace_on<E>& ws) {
   auto const scope = ws.mark();

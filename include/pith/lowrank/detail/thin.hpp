@@ -17,7 +17,7 @@ struct thin_shape {
   std::uint64_t rows, columns, rank;
 };
 
-/// The number of elements of M that a block processes.
+/// The average number of elements of M that a block processes.
 constexpr std::uint64_t thin_elements(thin_shape const& size, std::uint64_t blocks) {
   return blocks == 0 ? 0 : size.rows * size.columns / blocks;
 }
@@ -27,9 +27,8 @@ constexpr std::uint64_t thin_elements(thin_shape const& size, std::uint64_t bloc
 inline constexpr std::uint32_t thin_group = 4;
 inline constexpr std::uint32_t thin_strip = 512;
 
-/// The strip length. `Two` is true if a source or sink consists of two tensors. Hosts then read short strips of many
-/// rows at three quarters of the speed at which they read long strips, so they get longer strips. Devices need small
-/// blocks.
+/// The strip length. `Two` is true if a source or sink consists of two tensors. A host then reads short strips of many
+/// rows at three quarters of the speed of long strips. So hosts use longer strips. Devices need small blocks.
 template <memory_space Space, bool Two>
 inline constexpr std::uint32_t strip_of_rows = (Two && std::same_as<Space, host_space>) ? 2048 : thin_strip;
 
@@ -38,8 +37,8 @@ inline constexpr std::uint32_t strip_of_rows = (Two && std::same_as<Space, host_
 template <class A>
 inline constexpr unsigned thin_resident_blocks = sizeof(A) == 8 ? 1 : 2;
 
-/// Calls f(constant<0>()), f(constant<1>()), ... without a loop. The compiler vectorizes a loop only if its inner loops
-/// are unrolled.
+/// Calls f(constant<0>()), f(constant<1>()), ... without a loop. The compiler vectorizes the surrounding loop only if
+/// its inner loops are unrolled.
 template <std::uint32_t... I, class F>
 PITH_HD inline void write_out(std::integer_sequence<std::uint32_t, I...>, F const& f) {
   (f(constant<I>()), ...);

@@ -65,8 +65,8 @@ struct thin_times_thin {
     if constexpr (Sink::takes_blocks) store<Rows>(team, fast.values.data(), first, count);
   }
 
-  /// Adds the terms of one group of columns. If `HasPrevious` is true, `sums` holds the sums of the
-  /// previous groups. If `HasNext` is true, the results are written to `sums`, and otherwise to the sink.
+  /// Adds the terms of one group of columns. If `HasPrevious` is true, `sums` contains the sums of the previous groups.
+  /// If `HasNext` is true, the results are written to `sums`, and otherwise to the sink.
   template <std::uint32_t Rows, bool HasPrevious, bool HasNext, class Team, class Count, std::uint32_t Width>
   PITH_HD void add(Team const& team, memory& fast, A const* a, double const* b, std::uint64_t first, Count count,
                    constant<Width>) const {

@@ -21,9 +21,9 @@ PITH_HD constexpr std::uint64_t thin_segments(thin_shape const& size) {
 /// stored in column-major order.
 template <class Source, class A, memory_space Space>
 struct times_thin {
-  /// If a source consists of two tensors, its rows are first loaded one by one. Reading several rows of both tensors at
-  /// once would need more address streams than a CPU prefetches. With loaded rows, a block has fewer rows, so that rows
-  /// and sums fit into block-local memory.
+  /// True if the source consists of two tensors. A block then first loads its rows, one by one, into block-local
+  /// memory, because reading several rows of both tensors at once would need more address streams than a CPU
+  /// prefetches. Such a block has fewer rows, so that rows and sums fit into block-local memory.
   static constexpr bool loads = Source::keeps;
   static constexpr std::uint32_t lanes = 32, tall = loads ? 8 : 16;
   static constexpr std::uint32_t strip = strip_of_rows<Space, loads>;
@@ -64,7 +64,7 @@ struct times_thin {
   }
 
  private:
-  /// Loads the rows' strips one after another and multiplies each strip.
+  /// For each strip of columns, loads the strip of every row, then multiplies the loaded strips.
   template <class Team, class Width>
   PITH_HD void add_strips(Team const& team, memory& fast, Source const& a, double const* b, std::uint32_t rows,
                           std::uint32_t count, Width width) const {

@@ -47,7 +47,7 @@ struct bucket_blocks {
     return span % tile_size == 0 && (n <= step || step % tile_size == 0);
   }
 
-  /// The number of tiles over which a bucket's statistic is measured.
+  /// The number of tiles (core/detail/summation.hpp) in a full bucket.
   PITH_HD constexpr std::uint64_t tiles() const { return (bucket + tile - 1) / tile; }
 
   PITH_HD constexpr bucket_run tile_at(std::uint64_t t) const {
@@ -69,16 +69,16 @@ struct bucket_blocks {
   }
 };
 
-/// The length of the rows that a loop processes, as a compile-time constant. A bucket consists of one or more rows.
+/// The number of elements that an inner loop processes (a row), as a compile-time constant. A bucket consists of one or
+/// more rows.
 inline constexpr std::uint32_t loop_row = 64;
 
-/// True if loops over a run can use rows of constant length. The block must be full, and the bucket size must be a
-/// multiple of the row length.
+/// True if all rows of a run have `loop_row` elements: the block is full, and `loop_row` divides the bucket size.
 PITH_HD constexpr bool has_loop_rows(bucket_run const& run, std::uint32_t span) {
   return run.count == span && run.width % loop_row == 0;
 }
 
-/// The base-2 logarithm of the number of rows in a bucket.
+/// The base-2 logarithm of the number of rows in a bucket, where a row has `row` elements.
 PITH_HD constexpr int rows_shift(std::uint32_t width, std::uint32_t row) {
   int shift = 0;
   while (row << shift < width) ++shift;

@@ -35,11 +35,12 @@ struct quantizer_memory {
   fast_array<std::uint16_t, Rule::draws ? Span : 1> random;
   fast_array<refined_of<Rule, A>, Span / octet> refined;
   fast_array<scale_of<Rule, A>, Span / octet> scales;
-  fast_array<statistic_of<Rule, A>, Span> lanes;  // 2^k lanes merge a row of 2^k + 8 values
+  fast_array<statistic_of<Rule, A>, Span> lanes;  // row_stride: 2^k + 8 values need 2^k lanes
 };
 
-/// Encodes a block whose scales are known, and stores the decoded values if the source has residual write-back. One
-/// thread reads an octet, encodes it and writes its symbols. `width` elements share a scale.
+/// Encodes a block whose scales are known, and stores the decoded values if the source has residual write-back
+/// (ext/source.hpp). Each thread reads an octet (8 elements), encodes the octet and writes its symbols. `width`
+/// elements share a scale.
 template <bool Packs, bool Keeps, class Rule, class Team, class Memory, class A>
 PITH_HD void code_octets(quantized<Rule, A> const& to, draws const& random, Team const& team, Memory& fast,
                          std::uint64_t first, A const* p, std::uint32_t count, std::uint32_t width) {
@@ -67,8 +68,8 @@ PITH_HD void code_octets(quantized<Rule, A> const& to, draws const& random, Team
       });
 }
 
-/// Encodes a block whose scales are known, in several passes that the compiler vectorizes. Loops process rows of
-/// `width` elements, and 2^shift rows share a scale.
+/// Encodes a block whose scales are known, in several passes that the compiler vectorizes. An inner loop processes a
+/// row of `width` elements, and 2^shift rows share a scale.
 template <bool Packs, bool Keeps, class Rule, class Team, class Memory, class A, class Count, class Width>
 PITH_HD void code_passes(quantized<Rule, A> const& to, draws const& random, Team const& team, Memory& fast,
                          std::uint64_t first, A const* p, Count count, Width width, int shift) {
@@ -100,7 +101,7 @@ PITH_HD void code_passes(quantized<Rule, A> const& to, draws const& random, Team
 }
 
 /// Encodes a block whose scales are known: computes the symbols, and packs them if `Packs`. If the source has residual
-/// write-back, passes the decoded values to the source. `width` elements share a scale. A loop processes `row`
+/// write-back, passes the decoded values to the source. `width` elements share a scale. An inner loop processes `row`
 /// elements.
 template <bool Packs, class Rule, class Source, class Team, class Memory, class A, class Count, class Row>
 PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws const& random, Team const& team,

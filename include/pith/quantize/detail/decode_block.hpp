@@ -33,8 +33,8 @@ struct parts_of {
     return lie_well_packed<Rule::bits>(p) && (ranks == 1 || lie_well_packed<Rule::bits>(p + stride));
   }
 
-  /// Sets sum[i] to the sum of the ranks' decoded values for element i of octet g, which is in bucket b. The sink
-  /// rounds each value. Values are added in rank order.
+  /// Sets sum[i] to the sum of the ranks' decoded values for element i of octet g, which is in bucket b. `Sink` rounds
+  /// each value before the addition. Values are added in rank order.
   template <class Sink, class Run>
   PITH_HD void sum_octet(std::uint64_t g, std::uint64_t b, Run const& run, A* sum) const {
     for (unsigned i = 0; i < octet; ++i) sum[i] = -A{0};  // -0 + v is v, for either sign of zero
@@ -47,7 +47,7 @@ struct parts_of {
   }
 };
 
-/// Sets x to factor times the sum of the ranks' decoded values, added in rank order.
+/// Writes the sum of the ranks' decoded values, added in rank order, to the sink.
 template <class Rule, class Sink, class A, std::uint32_t Span>
 struct dequantize_block {
   static constexpr unsigned at_once = 4;  ///< the number of ranks whose values are summed in registers
@@ -77,7 +77,7 @@ struct dequantize_block {
   }
 
  private:
-  /// One thread reads the symbols of an octet, decodes them and writes the values.
+  /// Each thread reads the symbols of one octet (8 elements) from all payloads, and writes the sums.
   template <class Team>
   PITH_HD void decode_octets(Team const& team, memory& fast, bucket_run const& run) const {
     auto* const sums = fast.sum.data();
@@ -126,7 +126,8 @@ struct dequantize_block {
     for (; rank < ranks; ++rank) add<1>(team, fast, run, count, width, rank, hold);
   }
 
-  /// Adds the values of `Ranks` ranks, in order, to the sum of the earlier ranks, and calls use(i, sum).
+  /// Adds the values of `Ranks` ranks, in order, to the sum of the earlier ranks. Then calls use(i, sum) for each
+  /// element i.
   template <unsigned Ranks, class Team, class Count, class Width, class Use>
   PITH_HD void add(Team const& team, memory& fast, bucket_run const& run, Count count, Width width, unsigned rank,
                    Use const& use) const {

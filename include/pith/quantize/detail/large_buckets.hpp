@@ -11,8 +11,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The number of elements that a loop measures at once. The number is small, so that prefetching the cache lines does
-/// not stall the loop. If the source loads whole tiles, a loop measures the whole block.
+/// The number of elements that a loop measures at once. The number is small, so that prefetches do not stall the loop.
+/// For a source that loads whole tiles of a transform (ext::loads_tiles), the number is `Span`.
 template <class Source, std::uint32_t Span>
 inline constexpr std::uint32_t measured_part = loads_tiles<Source> ? Span : 128;
 
@@ -52,7 +52,7 @@ struct member_lanes {
   }
 };
 
-/// Returns one zeroed counter per bucket. If there is only one bucket, returns `id.arrived`, unless it is null.
+/// Returns zeroed counters, one per bucket. The counter of a single bucket is `id.arrived` if that pointer is not null.
 template <executor E>
 std::uint32_t* arrival_words(E const& exec, encoding_id const& id, std::uint64_t buckets, workspace_on<E>& ws) {
   if (buckets == 1 && id.arrived != nullptr) return id.arrived;
@@ -61,8 +61,8 @@ std::uint32_t* arrival_words(E const& exec, encoding_id const& id, std::uint64_t
   return words;
 }
 
-/// Computes the statistic of one tile of a bucket. If symbols need no scale, also computes the tile's symbols. The
-/// block that finishes the last tile computes the bucket's scale.
+/// Computes the statistic of one tile of a bucket. If `code` needs no scale (is_scale_free), also writes the tile's
+/// symbols. The block that finishes the last tile computes the bucket's scale.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct measure_tiles {
   static_assert(tile_lanes % Span == 0 && Span % measured_part<Source, Span> == 0);

@@ -22,7 +22,7 @@ void write_signs(E const& exec, std::uint64_t n, In const* x, std::uint8_t* byte
   exec.for_each_block(over.count(), body{to, {x}, draws(encoding_id())});
 }
 
-/// The number of tiles in a matrix whose rows are divided into tiles one by one.
+/// The number of tiles (core/detail/summation.hpp) in a matrix. Each row is divided into its own tiles.
 constexpr std::uint64_t row_parts(shape const& dims) {
   auto const over = blocks_of(dims.n, dims.columns(), tile);
   return over.buckets() * over.tiles();
@@ -41,10 +41,10 @@ void measure_rows(context<In, E> const& cx, In const* x, one_bit_rule::sums* par
 
 inline constexpr std::uint32_t strip_rows = 256, strip_columns = 512;
 
-/// The number of column statistics. There is one statistic per column and strip of rows.
+/// The number of column statistics: one per column in each strip of `strip_rows` rows.
 constexpr std::uint64_t column_parts(shape const& dims) { return blocks_for(dims.rows, strip_rows) * dims.columns(); }
 
-/// Computes the statistics of some columns over one strip of rows, row by row.
+/// Computes the statistics of up to `strip_columns` columns over one strip of rows, row by row.
 template <class In>
 struct measure_strip {
   static constexpr std::uint32_t items_per_block = strip_rows * strip_columns;

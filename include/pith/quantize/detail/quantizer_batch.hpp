@@ -71,12 +71,12 @@ struct make_dequantize_block {
   }
 };
 
-/// The batch engine of a quantizer. Encoding takes one kernel for tensors with small buckets or without scales, and two
-/// kernels for tensors with large buckets.
+/// The batch engine of a quantizer. Encoding takes one kernel for tensors without scales or with small buckets (at most
+/// one block), and two kernels for tensors with large buckets.
 template <class Rule>
 struct quantizer_batch {
-  /// The kernels of the engine. `large_buckets` is not a kernel: its number of blocks is the number of counters, one
-  /// per bucket.
+  /// The kernels of the engine, except `large_buckets`. For `large_buckets`, `blocks` returns the number of counters,
+  /// one per large bucket.
   enum work : unsigned { small_buckets, tiles_of_large, large_buckets, parts_of_large, decoding };
   static constexpr unsigned programs = 5;
 

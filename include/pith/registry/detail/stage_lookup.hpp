@@ -1,4 +1,4 @@
-// pith/registry/detail/stage_lookup.hpp — the stage that a term names, or an error that lists what a text can name.
+// pith/registry/detail/stage_lookup.hpp — the stage that a term names, or an error that lists all valid names.
 #pragma once
 
 #include <pith/codec/identity.hpp>
@@ -41,7 +41,8 @@ template <class Stages, class Exchanges>
                                        ". These wrap a whole chain or stand alone: ", listed(exchanges)));
 }
 
-/// Calls f with the stage that a term names, among the first `Until` methods. The error lists `stages` and `exchanges`.
+/// Calls f with the stage that a term names, among the first `Until` methods. If no method has the name, throws an
+/// error that lists `stages` and `exchanges`.
 template <std::size_t Until, class Methods, class F, class Stages, class Exchanges>
 made_by<F> with_stage_among(Methods const& methods, syntax::term const& t, F const& f, Stages const& stages,
                             Exchanges const& exchanges) {

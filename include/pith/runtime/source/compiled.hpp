@@ -10,7 +10,7 @@ namespace pith::inline v0 {
 
 namespace runtime {
 
-/// Without a runner, this executor uses the calling thread, with the results of seq.
+/// Without a runner, this executor uses only the calling thread. The results equal those of seq.
 using host = par_executor<any_runner>;
 
 inline host host_of(executor const& exec) { return exec.runner() ? par(*exec.runner()) : host(); }

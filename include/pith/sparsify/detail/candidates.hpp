@@ -35,8 +35,8 @@ struct sample_keys {
   }
 };
 
-/// Finds the lower bound of candidates. The bound has the first two digits of the sampled key with rank `rank`,
-/// followed by zeros. Infinity and NaN are always candidates.
+/// Finds the lower bound of the candidates' keys. The bound has the first two digits (digits.hpp) of the sampled key
+/// with rank `rank`, followed by zeros. The largest key has rank 1. Infinity and NaN are always candidates.
 template <class Source>
 struct find_bound {
   using A = typename selection<Source>::A;
@@ -74,8 +74,8 @@ struct find_bound {
   }
 };
 
-/// Collects the candidates of a span if they fit into the buffer of candidates. Then, if the source has residual
-/// write-back, writes the span's values to the residual.
+/// Collects the candidates of a span (selection.hpp) if they fit into the buffer of candidates. If they fit and the
+/// source has residual write-back, also writes the span's values to the residual.
 template <class Source>
 struct collect_candidates {
   using A = typename selection<Source>::A;
@@ -115,9 +115,9 @@ struct collect_candidates {
     if constexpr (keeping_source<Source>) all.from.leave(team, first, count, p);
   }
 
-  /// Returns the least key of a candidate in the span that begins at `first`. If fewer than k values are nonzero, some
-  /// zeros are selected. Their indices are below k, because ties go to the smaller index. So zeros with indices from k
-  /// on are no candidates.
+  /// Returns the least key of a candidate in the span that begins at element `first`. If fewer than k values are
+  /// nonzero, some zeros are selected. Ties go to the smaller index, so the selected zeros have indices below k. So a
+  /// span that begins at k or later has no zeros among its candidates.
   PITH_HD bits_of<A> bound(std::uint64_t first) const {
     auto const least = of.state->bound;
     return least == 0 && first >= of.k ? bits_of<A>{1} : least;
@@ -136,8 +136,8 @@ struct collect_candidates {
   }
 };
 
-/// Checks that there are at least k candidates and that all of them fit. Computes the position of each span's
-/// candidates in the order of indices.
+/// Checks that there are at least k candidates and that all candidates fit into the buffer. Computes the position of
+/// each span's candidates in the order of indices.
 template <class Source>
 struct order_candidates {
   struct memory {
@@ -168,7 +168,7 @@ struct order_candidates {
   }
 };
 
-/// Moves the candidates into the order of indices if needed.
+/// Copies the candidates to `ordered` in the order of indices, if `found` is not in this order.
 template <class Source>
 struct move_candidates {
   using A = typename selection<Source>::A;

@@ -1,4 +1,4 @@
-// pith/sparsify/detail/choose.hpp — selection of a span's values, given the least selected key.
+// pith/sparsify/detail/choose.hpp — selection of a span's values, given the least selected key (magnitude_bits).
 #pragma once
 
 #include <pith/sparsify/detail/selection.hpp>

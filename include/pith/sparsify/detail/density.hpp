@@ -9,7 +9,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Throws if an index of n elements needs more than 32 bits.
+/// Throws if n >= 2^32, because indices have 32 bits.
 inline void require_indexable(char const* method, std::uint64_t n) {
   require(n <= 0xffffffffu, method, ": a tensor must have at most 2^32 - 1 elements, got ", n, ": split the tensor");
 }

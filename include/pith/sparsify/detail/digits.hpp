@@ -11,7 +11,7 @@ namespace pith::inline v0::detail {
 inline constexpr unsigned digit_bits = 11;
 inline constexpr std::uint32_t digit_bins = 1u << digit_bits;
 
-/// The division of a magnitude's bit pattern into digits, most significant first.
+/// The division of a magnitude's bit pattern (a key) into digits, most significant digit first.
 template <class Key>
 struct digits {
   static constexpr unsigned bits = 8 * sizeof(Key) - 1;
@@ -30,7 +30,7 @@ PITH_HD constexpr bits_of<A> infinite_bits() {
   return sizeof(A) == 8 ? static_cast<bits_of<A>>(0x7ff0000000000000u) : 0x7f800000u;
 }
 
-/// The position of one digit, in keys that begin with `prefix`.
+/// The position of one digit in a key. Only keys that begin with `prefix` are counted.
 template <class Key>
 struct digit_of {
   Key prefix;

@@ -5,7 +5,8 @@
 
 namespace pith::inline v0::detail {
 
-// As in elementary.hpp, every summand is a quotient, a sum or exact. So results are bitwise equal on all machines.
+// As in elementary.hpp, every summand is a quotient, a sum or an exact product. A fused multiply-add therefore changes
+// no result, and results are bitwise equal on all machines.
 
 /// Computes the product a b as a quotient, so that a compiler cannot fuse the product with an addition.
 PITH_HD inline double apart(double a, double b) { return a / (1 / b); }
@@ -52,8 +53,7 @@ PITH_HD inline double gamma_quantile(double a, double ln_share) {
   return y;
 }
 
-/// Returns the z that the magnitude of a standard normal number X exceeds with probability `share`. X^2 / 2 has a gamma
-/// distribution with shape 1/2.
+/// Returns the z with P(|X| > z) = share for a standard normal X. X^2 / 2 has a gamma distribution with shape 1/2.
 PITH_HD inline double normal_quantile(double share) { return sqrt(2 * gamma_quantile(0.5, ln(share))); }
 
 }  // namespace pith::inline v0::detail

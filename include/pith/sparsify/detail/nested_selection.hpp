@@ -60,8 +60,8 @@ struct measuring_source {
   PITH_HD void write_back(std::uint64_t i, A value, A old, A sent) const { from.write_back(i, value, old, sent); }
 };
 
-/// Converts a selection's indices among the previously selected entries to the source's indices, and copies the
-/// previous residuals.
+/// The selection `some` was made among the entries of the selection `all`. Converts the indices of `some` from
+/// positions in `all` to indices of the source, and copies the entries' previous residuals.
 template <class In>
 struct place_among {
   selected_entries<In> all, some;
@@ -97,7 +97,7 @@ class nested_selection {
                      reduce_scratch_bytes<double>(n)});
   }
 
-  /// Selects the k largest entries of the last selection.
+  /// Selects the k largest entries of the last selection, or, in the first call, the k largest values of the source.
   selected_entries<In> const& select(std::uint64_t k) {
     if (k == selected_) return last_;
     auto const next =
@@ -113,7 +113,7 @@ class nested_selection {
     return last_ = next;
   }
 
-  /// Computes |p|^2 over the source's values, or over the last selection.
+  /// `sum_all` computes |p|^2 over the source's values p. `sum_selected` computes |p|^2 over the last selection.
   void sum_all(double* energy) const {
     auto const sums = value_at<double>{from_.rows};
     reduce_into(exec_, energy, noted::rows_for(n_), sums, plus(), 0.0, ws_);

@@ -19,8 +19,8 @@ constexpr std::size_t pairs_bytes(std::uint64_t n, std::uint64_t words = 0) {
   return align_up(pair_values_bytes(sizeof(In), n) + (n + words) * sizeof(std::uint32_t), section_alignment);
 }
 
-/// Pieces with n pairs each, which are `stride` bytes apart. A piece contains n values, then n indices, then additional
-/// 32-bit words.
+/// Pieces with n pairs each. The pieces are `stride` bytes apart. A piece contains n values, then n indices, then
+/// additional 32-bit words.
 template <class In>
 class pair_pieces {
  public:
@@ -49,7 +49,7 @@ struct pairs {
   typename pair_pieces<In>::index* indices;
 };
 
-/// For each pair with index i, sets x[i] to the pair's value. Skips padding.
+/// For each pair with index i, sets x[i] to the pair's value. Skips padding (no_index).
 template <class In>
 struct place_pairs {
   accum<In> const* values;
@@ -62,8 +62,8 @@ struct place_pairs {
   }
 };
 
-/// For each index i that a rank sent, sets sent[i] to p[i] if the mean at i is nonzero. A nonzero mean shows that the
-/// entry was part of the result.
+/// For each index i in `indices`, which this rank sent, sets sent[i] to p[i] if mean[i] is nonzero. A nonzero mean[i]
+/// shows that the entry reached the mean.
 template <class A>
 struct place_arrived {
   std::uint32_t const* indices;

@@ -8,8 +8,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Considers the keys of a part that begin with the known digits. For each d, counts the keys whose next digit is d,
-/// and adds the count to bins[d].
+/// Counts keys of one part (selection.hpp). For each digit d, counts the keys that begin with the known digits,
+/// followed by d, and adds the count to bins[d].
 template <class Source>
 struct count_digits {
   using A = typename selection<Source>::A;
@@ -65,7 +65,7 @@ struct fix_digit {
   }
 };
 
-/// Counts the keys of a part that are above the k-th largest key, and the keys that equal it.
+/// Counts the keys of a part that are above the k-th largest key, and the keys that equal the k-th largest key.
 template <class Source>
 struct count_kept {
   using A = typename selection<Source>::A;
@@ -91,7 +91,8 @@ struct count_kept {
   }
 };
 
-/// Computes prefix sums over the parts, for both counts: keys above the k-th largest, and keys equal to it.
+/// Computes prefix sums over the parts, for both counts: keys above the k-th largest key, and keys equal to the k-th
+/// largest key.
 template <class Source>
 struct place_kept {
   using A = typename selection<Source>::A;

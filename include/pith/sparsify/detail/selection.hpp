@@ -11,8 +11,8 @@
 
 namespace pith::inline v0::detail {
 
-/// A team holds a span of `select_span` values in block-local memory at once. It processes the spans of a part of
-/// `select_part` values one after another.
+/// A span is a run of `select_span` values, which a team keeps in block-local memory. A part is a run of `select_part`
+/// values. A team processes the spans of a part one after another.
 template <class A>
 inline constexpr std::uint32_t select_span = 8192 / sizeof(A);
 inline constexpr std::uint32_t spans_in_part = 4;
@@ -29,10 +29,10 @@ struct selection_size {
   std::uint32_t rank = 0;     ///< the rank of the lower bound among the sampled keys
   std::uint64_t room = 0;     ///< the largest number of candidates that fit
 
-  /// If k is small compared with n, a sample gives a lower bound of the k-th largest value. On average, samples * k / n
-  /// sampled values are among the k largest. The bound is the sampled key whose rank is this number plus four standard
-  /// deviations. So the bound fails about once in ten thousand cases. For small k, `room` suffices for k nonzero values
-  /// and k zeros.
+  /// If k is small compared with n, a sample gives a lower bound of the k-th largest value. On average, m = samples * k
+  /// / n sampled values are among the k largest. The bound is the sampled key with rank m + 4 sqrt(m) + 2, which is
+  /// about four standard deviations above m. So the bound is too large about once in ten thousand cases. For small k,
+  /// `room` suffices for k nonzero values and k zeros.
   static selection_size of(std::uint64_t n, std::uint64_t k) {
     if (n < 16384 || k > n / 4) return {n, k};
     auto const samples = std::clamp<std::uint64_t>(n / 256 / sampled_line * sampled_line, 4096, 16384);
@@ -51,7 +51,7 @@ template <class Key>
 struct selection_state {
   Key bound;               ///< the least key of a candidate
   Key prefix;              ///< the known digits of the k-th largest key; at the end, all digits
-  std::uint32_t rank;      ///< rank of the k-th largest key for this prefix; at the end, how many equal keys to select
+  std::uint32_t rank;      ///< the k-th largest key's rank in this prefix; at the end, how many equal keys to select
   std::uint32_t found;     ///< the number of candidates
   std::uint32_t complete;  ///< true if at least k candidates were found and all fit
   std::uint32_t in_order;  ///< true if the candidates are in order
@@ -59,8 +59,8 @@ struct selection_state {
   std::uint32_t bins[digits<Key>::rounds][digit_bins];
 };
 
-/// The `count` candidates of a span. They begin at position `first` in the order of collection, and at position `place`
-/// in the order of indices.
+/// The positions of a span's candidates. The `count` candidates begin at position `first` in the order of collection,
+/// and at position `place` in the order of indices.
 struct span_note {
   std::uint32_t first, count, place;
 };
@@ -72,8 +72,8 @@ struct candidates {
   A* old;
 };
 
-/// Two counts for a part: keys above the k-th largest key, and keys equal to it. place_kept replaces the counts by
-/// their prefix sums.
+/// Two counts for a part: keys above the k-th largest key, and keys equal to the k-th largest key. place_kept replaces
+/// the counts by their prefix sums.
 struct part_note {
   std::uint32_t above, equal;
 };
@@ -95,7 +95,7 @@ struct selection {
   PITH_HD std::uint64_t size() const { return from_candidates() ? state->found : n; }
   PITH_HD candidates<A> chosen() const { return state->in_order != 0 ? found : ordered; }
 
-  /// True if the values of a span were already written back while candidates were collected.
+  /// True if collect_candidates already wrote the values of a span to the residual.
   PITH_HD bool was_left(std::uint64_t span) const {
     if (room == 0) return false;
     auto const note = notes[span];
@@ -110,9 +110,9 @@ PITH_HD A const* source_values(Source const& from, Team const& team, std::uint64
   return from.load(team, first, count, p);
 }
 
-/// Returns those values of the selection's input that belong to a span. If the span was already written back, the
-/// values are rebuilt from the residual. Where the residual differs from the value (NaN or infinity), the value is
-/// taken from the candidates.
+/// Returns a span of the values from which the selection is made: the candidates, or all values of the source. If the
+/// source's values were already written back, restores them from the residual. The values of candidates, which include
+/// NaN and infinity, are restored from `found`.
 template <class Source, class A, team Team>
 PITH_HD A const* selection_values(selection<Source> const& of, Team const& team, std::uint64_t first,
                                   std::uint32_t count, A* p) {
@@ -131,7 +131,7 @@ PITH_HD A const* selection_values(selection<Source> const& of, Team const& team,
   return source_values(of.from, team, first, count, p);
 }
 
-/// Computes the residuals that a span's values had before the values were written back.
+/// Computes the previous residuals of a span, that is, the residuals before the write-back.
 template <class Source, class A, team Team>
 PITH_HD void selection_olds(selection<Source> const& of, Team const& team, std::uint64_t first, std::uint32_t count,
                             A const* p, A* old) {

@@ -15,7 +15,7 @@ inline constexpr std::uint32_t block_spans = 8, block_spans_of_few = 32;
 /// If there are at most this many values, each value is ranked by comparison with all other values.
 inline constexpr std::uint32_t few = 32;
 
-/// The capacity of block-local memory for keys, which are read repeatedly.
+/// The number of keys for which block-local memory has space.
 template <class A>
 inline constexpr std::uint32_t key_room = 2 * select_span<A>;
 
@@ -103,8 +103,8 @@ struct select_in_block {
     }
   }
 
-  /// Finds the k-th largest key. Searches among the keys above a lower bound, or among all keys if too many keys are
-  /// above the bound.
+  /// Finds the k-th largest key. Searches among the keys that reach a lower bound. Searches among all keys if too many
+  /// keys reach the bound, or if group_count() is 0.
   template <class Team>
   PITH_HD bound find(Team const& team, memory& fast, A const* all) const {
     auto const groups = group_count();
@@ -127,8 +127,8 @@ struct select_in_block {
     return 4 * groups <= n && groups <= key_room<A> ? groups : 0;
   }
 
-  /// Sets keys[g] to the largest key of group g. The k-th largest of these keys is a lower bound of the k-th largest
-  /// key, because at least k values reach it.
+  /// Sets keys[g] to the largest key of group g. The k-th largest of these group maxima is a lower bound of the k-th
+  /// largest key, because at least k keys reach this maximum.
   template <class Team>
   PITH_HD void find_largest(Team const& team, memory& fast, A const* all, std::uint32_t groups) const {
     auto* const keys = fast.keys.data();
@@ -145,8 +145,8 @@ struct select_in_block {
     });
   }
 
-  /// Copies the keys that are not below `least` into block-local memory, as far as they fit. Returns the number of such
-  /// keys.
+  /// Copies the keys that reach `least` into block-local memory, while there is space. Returns the number of keys that
+  /// reach `least`.
   template <class Team>
   PITH_HD std::uint32_t collect(Team const& team, memory& fast, A const* all, key least) const {
     std::uint32_t found = 0;
@@ -162,8 +162,8 @@ struct select_in_block {
     return found;
   }
 
-  /// Finds the largest bound that at least k of `count` keys reach. Determines the bound bit by bit and stops when
-  /// exactly k keys reach it.
+  /// Finds the largest bound that at least k of `count` keys reach. Determines the bound bit by bit, and stops when
+  /// exactly k keys reach the bound.
   template <class Reaching>
   PITH_HD bound bisect(std::uint32_t count, Reaching const& reaching) const {
     key least = 0;

@@ -11,7 +11,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Statistics of the values that reach a bound. A statistic is 0 if no term computes it.
+/// Statistics of the values that reach a bound. Each term (below) computes one statistic. The other statistics are 0.
 struct survivors {
   double count = 0, sum = 0, signed_sum = 0, squares = 0, logs = 0, smallest = 0, largest = 0, most_above = 0,
          most_below = 0;
@@ -19,9 +19,9 @@ struct survivors {
   PITH_HD double mean() const { return sum / count; }
 };
 
-// The summands of the statistics. `of` maps a value to a summand, and summands are merged. Values below the bound
-// are replaced by `outside`, which does not change the sum. Sums of squares use 26 bits of each value, so that the
-// products are exact.
+// The terms. `of` maps a value to a summand, the call operator merges two summands, and `put` stores the result. Values
+// that do not reach the bound are replaced by `outside`, which does not change the sum. Sums of squares use 26 bits of
+// each value, so that the products are exact.
 
 struct how_many : plus {
   static constexpr double outside = 0;
@@ -100,8 +100,8 @@ struct part_in_sum {
   }
 };
 
-/// Sets partial[j tiles(n) + t] to the sum of term j over tile t. The statistics include only values whose bit patterns
-/// are in [at.bits(), at.end()). If `at.is_over()`, the kernel does no work.
+/// Sets partial[j tiles(n) + t] to the sum of term j over tile t. A sum includes only values whose magnitude_bits are
+/// in [at.bits(), at.end()). If `at.is_over()`, the kernel does no work.
 template <class Source, class At, class Terms>
 struct sum_survivors;
 template <class Source, class At, class... Term>

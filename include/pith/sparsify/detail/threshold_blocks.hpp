@@ -10,9 +10,9 @@
 
 namespace pith::inline v0::detail {
 
-/// Describes at most `capacity` values of a source that reach a bound. If more values reach the bound, the first
-/// `capacity` values are taken, or all n values if `all` is true. A value x reaches the
-/// bound if magnitude_bits(x) >= bound().
+/// The values of a source that reach a bound. If more than `capacity` values reach the bound, the kernels write the
+/// first `capacity` of these values, or all n values if `all` is true. A value x reaches the bound if magnitude_bits(x)
+/// >= bound().
 template <class Source, class Bound>
 struct large_values {
   Source from;
@@ -20,7 +20,7 @@ struct large_values {
   Bound bound;
   std::uint32_t capacity;
   bool all;
-  std::uint32_t* counts;  ///< one count per part
+  std::uint32_t* counts;  ///< one count per part (selection.hpp)
   std::uint32_t* count;
 };
 
@@ -125,8 +125,8 @@ struct emit_large {
   }
 };
 
-/// If all values were sent, sets x to these values. If only some values were sent, sets x to zero before the values are
-/// scattered.
+/// If the payload contains all n values, sets x to these values. Otherwise sets x to zero, and scatter_counted then
+/// writes the counted values.
 template <class In>
 struct expand_all {
   In const* values;
@@ -136,7 +136,7 @@ struct expand_all {
   PITH_HD void operator()(std::uint64_t i) const { x[i] = *count > capacity ? values[i] : In(0.0f); }
 };
 
-/// Replaces the indices after the counted indices by padding.
+/// Replaces the indices after the first `*count` indices by padding (no_index).
 struct drop_uncounted {
   std::uint32_t const* count;
   std::uint32_t* indices;
@@ -145,7 +145,7 @@ struct drop_uncounted {
   }
 };
 
-/// Scatters the counted values to their indices, unless all values were sent.
+/// Scatters the counted values to their indices, if the payload does not contain all n values.
 template <class In>
 struct scatter_counted {
   In const* values;

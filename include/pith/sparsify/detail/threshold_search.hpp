@@ -13,7 +13,7 @@ struct search {
   double n, aim, room;   ///< the number of values, the target count and the capacity
   double bound;          ///< the bound to try; 0 means all nonzero values
   double low, high;      ///< for use by rules: an interval around the threshold, initially 0 to the largest magnitude
-  double largest, safe;  ///< the largest magnitude; the least bound tried so far whose values fit
+  double largest, safe;  ///< the largest magnitude; the least tried bound that at most `room` values reach
   double sent;           ///< the number of values that reach the final bound
   std::uint32_t pass, is_over;
   std::uint32_t arrived;  ///< the number of finished blocks of the current kernel
@@ -35,8 +35,8 @@ struct found_bound {
 
 /// The concept of a search rule. All functions are PITH_HD:
 ///
-///     first, later                        the terms of the first pass, which is over all nonzero values, and the terms
-///                                         of each later pass
+///     first, later                        the terms (survivors.hpp) of the first pass, which includes all nonzero
+///                                         values, and the terms of each later pass
 ///     passes()                            the largest number of passes
 ///     next(search&, survivors const&)     returns the next bound, given the values that reach the current bound;
 ///                                         returns the current bound to end the search
@@ -111,9 +111,9 @@ void sum_once(E const& exec, Source const& from, std::uint64_t n, At const& whic
                       take_step<Step, Terms>{step, at, partial, size}, &at->arrived);
 }
 
-/// Finds a bound that about `aim` of the n values reach, where n > 0. At most `room` values reach the bound, unless
-/// more than `room` values equal the largest magnitude. The function launches a fixed sequence of kernels, which do no
-/// work after the end of the search. The result is in `at`.
+/// Finds a bound that about `aim` of the n values reach, where n > 0. At most `room` values reach the bound. The
+/// exception is a bound that equals the largest magnitude. The function launches a fixed sequence of kernels, which do
+/// no work after the end of the search. The result is in `at`.
 template <class Rule, executor E, class Source>
 void find_threshold(E const& exec, Rule const& rule, Source const& from, std::uint64_t n, double aim, double room,
                     search* at, workspace_on<E>& ws) {

@@ -15,7 +15,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Codewords in an executor's memory, and further numbers that the stage computed from them.
+/// Codewords in an executor's memory. `numbers` are further numbers that the stage computed from the codewords.
 struct words_in_memory {
   float const* words;
   float const* numbers;

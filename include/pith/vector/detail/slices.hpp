@@ -8,8 +8,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Copies the slices of a tensor with n elements to consecutive memory, converts them to accum<In> and pads the last
-/// slice with zeros.
+/// Copies the slices of a tensor with n elements to consecutive memory, converts the elements to accum<In>, and pads
+/// the last slice with zeros.
 template <class In>
 struct gather_slices {
   static constexpr std::uint32_t items_per_block = 512;
@@ -44,7 +44,7 @@ struct slice_sink {
   std::uint64_t n;
   slice_order order;
   accum<In> const* offset;
-  std::uint64_t offsets;  ///< the size of `offset`: that of all slices, or of one slice if all slices share it
+  std::uint64_t offsets;  ///< the size of `offset`: one slice if all slices share the offset, else all slices
 
   template <class Team, class Count>
   PITH_HD void store(Team const& team, std::uint64_t first, Count count, accum<In> const* values) const {
