@@ -1,7 +1,7 @@
 // tests/benchmarks/samples_test.cpp — the samples are what their names say, and the gradients are those of the models.
 #include "../../benchmarks/samples.hpp"
 
-#include <pith/wire/checksum.hpp>
+#include <pith/core/checksum.hpp>
 
 #include <doctest/doctest.h>
 
@@ -18,7 +18,7 @@ double moment(std::vector<float> const& x, int power) {
   return sum / static_cast<double>(x.size());
 }
 
-auto checksum_of(std::vector<float> const& x) { return pith::wire::checksum(std::as_bytes(std::span<float const>(x))); }
+auto checksum_of(std::vector<float> const& x) { return pith::checksum(std::as_bytes(std::span<float const>(x))); }
 
 }  // namespace
 

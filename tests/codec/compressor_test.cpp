@@ -106,6 +106,54 @@ TEST_CASE("spans of other sizes are refused, and change nothing") {
   CHECK_THROWS_AS(c.decompress(payload.first(3), y), std::invalid_argument);
 }
 
+TEST_CASE_TEMPLATE("a compressor resumes from a saved state with the same bytes", In, float, double, pith::half,
+                   pith::bfloat16) {
+  auto pool = pith::thread_pool(2);
+  for (std::size_t const n : {0u, 1u, 1001u}) {
+    CAPTURE(n);
+    auto const x = narrow<In>(normal_vector(n, 10));
+    auto const dims = pith::vector(n);
+    auto saver = pith::make_compressor<In>(pith::seq, codec, dims, whose);
+    three_steps(saver, x);
+    auto const saved = saver.export_state();
+    auto const expected = three_steps(saver, x);
+    auto const resumed = [&](auto other) {
+      other.import_state(saved);
+      CHECK(other.export_state() == saved);
+      return three_steps(other, x);
+    };
+    CHECK(resumed(pith::make_compressor<In>(pith::seq, codec, dims, whose)) == expected);
+    CHECK(resumed(pith::make_compressor<In>(pith::par_executor(pool), codec, dims, whose)) == expected);
+    CHECK(resumed(pith::compressor<In>(codec, dims, whose)) == expected);
+    CHECK(resumed(std::move(saver)) == expected);
+  }
+}
+
+TEST_CASE("a state of another compressor and a damaged state are refused, and change nothing") {
+  auto const dims = pith::matrix(5, 10);
+  auto const x = narrow<float>(normal_vector(50, 11));
+  auto c = pith::compressor<float>(codec, dims, whose), same = pith::compressor<float>(codec, dims, whose);
+  three_steps(c, x);
+  three_steps(same, x);
+  auto const refuses = [&](auto&& other, char const* message) {
+    CHECK_THROWS_WITH_AS(c.import_state(other.export_state()), doctest::Contains(message), std::invalid_argument);
+  };
+  refuses(pith::compressor<float>(pith::error_feedback(pith::top_k(0.2)), dims, whose), "ef(top_k(0.2))");
+  refuses(pith::compressor<float>(codec, pith::matrix(10, 5), whose), "50 elements in 10 rows");
+  refuses(pith::compressor<float>(codec, dims, {whose.seed, 3, 2}), "rank 1, got one of rank 2");
+  refuses(pith::compressor<float>(codec, dims, {1, 3, 1}), "got one of seed 1");
+  refuses(pith::compressor<float>(codec, dims, {whose.seed, 4, 1}), "got one of tensor 4");
+  refuses(pith::compressor<double>(codec, dims, whose), "elements of float, got one of elements of double");
+  auto const saved = c.export_state();
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    auto damaged = saved;
+    damaged[i] ^= std::byte{0x10};
+    CHECK_THROWS_AS(c.import_state(damaged), std::invalid_argument);
+    CHECK_THROWS_AS(c.import_state(pith::span<std::byte const>(saved).first(i)), std::invalid_argument);
+  }
+  CHECK(three_steps(c, x) == three_steps(same, x));
+}
+
 TEST_CASE("shapes of vectors and matrices") {
   CHECK(pith::vector(7) == pith::shape{7});
   CHECK(pith::matrix(3, 5) == pith::shape{15, 3});

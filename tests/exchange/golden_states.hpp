@@ -1,6 +1,7 @@
 // tests/exchange/golden_states.hpp — the jobs whose states lie in tests/data/state/v2, one of each kind.
 #pragma once
 
+#include <pith/codec/compressor.hpp>
 #include <pith/codec/rated.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/control/adaptive_exchange.hpp>
@@ -40,6 +41,13 @@ state_bytes saved_by(unsigned ranks, unsigned steps, Make const& make) {
     if (comm.rank() == 1) saved = std::move(own);
   });
   return saved;
+}
+
+/// The state of a compressor after three steps.
+inline state_bytes saved_by_compressor() {
+  auto c = pith::compressor<float>(pith::parse<float>("ef(top_k(0.2)|qsgd<8>)"), pith::matrix(5, 7), {5, 2, 1});
+  for (unsigned step = 0; step < 3; ++step) c.compress(gradient(35, 1, step));
+  return c.export_state();
 }
 
 /// Its tensors are named after their codecs, which keep fields of every kind.

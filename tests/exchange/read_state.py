@@ -56,7 +56,7 @@ def show(data):
         step, size, rate = struct.unpack_from("<QQd", states)
         print(" ", *lines, f"step {step}, {size} bytes of the controller, learning rate {rate}", sep="\n  ")
         return show(states[24 + size :])
-    if kind == "gradient_exchange" and show_fields(lines, states) != len(states):
+    if kind in ("gradient_exchange", "compressor") and show_fields(lines, states) != len(states):
         raise ValueError("fields and states differ in length")
     if kind == "gradiveq":
         print(" ", *lines, f"{len(states)} bytes", sep="\n  ")

@@ -1,6 +1,6 @@
 // tests/exchange/state_format_test.cpp — saved states: golden files, other versions and formats, other executors.
+#include <pith/codec/detail/state_words.hpp>
 #include <pith/core/buffer.hpp>
-#include <pith/exchange/detail/state_words.hpp>
 #include <pith/exchange/reshard.hpp>
 #include <pith/exchange/two_shot.hpp>
 #include <pith/exec/par.hpp>
@@ -94,6 +94,13 @@ void check_executors(C const& codec) {
 }
 
 }  // namespace
+
+TEST_CASE("the golden state of a compressor is the one that an equal compressor saves") {
+  auto const kept = golden_state("compressor"), made = golden::saved_by_compressor();
+  auto const of_kept = pith::detail::open_states("test", kept), of_made = pith::detail::open_states("test", made);
+  CHECK(of_kept.words == of_made.words);
+  CHECK(std::ranges::equal(of_kept.states, of_made.states));
+}
 
 TEST_CASE("golden states are what equal jobs save, but for the library's version") {
   golden::for_each_kind([](std::string const& name, unsigned ranks, unsigned steps, auto const& make) {

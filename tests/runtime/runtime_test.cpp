@@ -25,7 +25,7 @@ using bytes = std::vector<std::byte>;
 
 bytes copied(pith::span<std::byte const> from) { return {from.begin(), from.end()}; }
 
-/// The payloads and decoded values of three steps.
+/// The payloads and decoded values of three steps, and the state after them.
 template <class In, class C>
 std::vector<bytes> steps_of(C& compressor, std::uint64_t n) {
   auto all = std::vector<bytes>();
@@ -37,6 +37,7 @@ std::vector<bytes> steps_of(C& compressor, std::uint64_t n) {
     auto const* const first = reinterpret_cast<std::byte const*>(decoded.data());
     all.emplace_back(first, first + n * sizeof(In));
   }
+  all.push_back(compressor.export_state());
   return all;
 }
 
@@ -112,6 +113,19 @@ TEST_CASE("a large tensor is divided among the threads") {
     CHECK(steps_of<float>(compiled, dims.n) == expected);
   }
   CHECK(backwards.runs > 0);
+}
+
+TEST_CASE("a compiled compressor restores a state that the headers saved") {
+  constexpr auto dims = pith::vector(1000);
+  auto const text = "ef(top_k(0.1)|qsgd<8>)";
+  auto from_headers = pith::compressor<float>(pith::parse<float>(text), dims);
+  auto compiled = pith::runtime::compressor<float>(pith::runtime::parse<float>(text), dims);
+  steps_of<float>(from_headers, dims.n);
+  compiled.import_state(from_headers.export_state());
+  CHECK(steps_of<float>(compiled, dims.n) == steps_of<float>(from_headers, dims.n));
+  auto damaged = from_headers.export_state();
+  damaged.back() ^= std::byte{1};
+  CHECK_THROWS_AS(compiled.import_state(damaged), std::invalid_argument);
 }
 
 TEST_CASE_TEMPLATE("means and states are those of the headers", In, float, pith::bfloat16) {

@@ -1,8 +1,8 @@
 // tests/support/saved_fields.hpp — reads and writes saved states by docs/state_format.md, without the library.
 #pragma once
 
+#include <pith/codec/detail/saved_state.hpp>
 #include <pith/core/element.hpp>
-#include <pith/exchange/detail/saved_state.hpp>
 
 #include <algorithm>
 #include <cstddef>

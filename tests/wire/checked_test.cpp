@@ -72,7 +72,7 @@ TEST_CASE("the header is the format, the step, the identity and the checksum") {
   auto const name = (pith::digest() << "identity").value();
   auto const all = (pith::digest() << name << "float" << 4 << 1 << 0x5eed << 1 << 0).value();
   CHECK(h.identity == static_cast<std::uint32_t>(all ^ all >> 32));
-  CHECK(h.checksum == pith::wire::checksum({payload.data() + 16, 16}));
+  CHECK(h.checksum == pith::checksum({payload.data() + 16, 16}));
 }
 
 TEST_CASE("every single-bit flip raises the flag and decodes to NaN until it is cleared") {
@@ -139,7 +139,8 @@ TEST_CASE("an exchange gives the same means with checked around its codec, and s
       auto const tensors = std::vector<pith::tensor_spec>{{"weight", {960, 40}}, {"bias", {40}}, {"none", {0}}};
       auto plain = pith::make_exchange<float>(pith::seq, comm, tensors, codec, {.seed = 3});
       auto safe = pith::make_exchange<float>(pith::seq, comm, tensors,
-                                             pith::any_codec<float, pith::seq_executor>(pith::checked(codec, flag)), {.seed = 3});
+                                             pith::any_codec<float, pith::seq_executor>(pith::checked(codec, flag)),
+                                             {.seed = 3});
       CHECK(safe.traffic().summed == plain.traffic().summed);
       for (int step = 0; step < 3; ++step) {
         auto a = narrow<float>(normal_vector(1000, comm.rank() + 10 * static_cast<unsigned>(step))), b = a;

@@ -87,7 +87,7 @@ std::vector<std::byte> forged(std::vector<std::byte> frame, auto change) {
 std::vector<std::byte> patched(std::vector<std::byte> frame, std::size_t at, int value) {
   auto const size = wire::read_header(pith::span<std::byte const>(frame)).bytes();
   frame[at] = static_cast<std::byte>(value);
-  auto const sum = wire::checksum({frame.data(), size - 8});
+  auto const sum = pith::checksum({frame.data(), size - 8});
   std::memcpy(frame.data() + size - 8, &sum, sizeof sum);
   return frame;
 }

@@ -3,13 +3,18 @@
 
 #include <pith/codec/any_codec.hpp>
 #include <pith/codec/compress.hpp>
+#include <pith/codec/detail/saved_state.hpp>
+#include <pith/codec/detail/saving.hpp>
+#include <pith/codec/detail/state_words.hpp>
 #include <pith/core/buffer.hpp>
 #include <pith/exec/seq.hpp>
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace pith::inline v0 {
 
@@ -22,7 +27,9 @@ namespace pith::inline v0 {
 ///
 ///   owns        the codec, a copy of the executor, and all memory, which the constructor allocates. The type is
 ///               move-only
-///   complexity  no call allocates. Memory is payload_bytes(dims) + workspace_bytes(dims) bytes, plus the state
+///   state       that of the codec; export_state saves it, import_state restores it
+///   complexity  compress and decompress do not allocate. Memory is payload_bytes(dims) + workspace_bytes(dims) bytes,
+///               plus the state
 ///   errors      std::invalid_argument if a span has the wrong size. Then neither the object nor the spans change
 ///   requires    only one thread at a time may use the object
 template <real In, class C = any_codec<In>, executor E = seq_executor>
@@ -35,7 +42,7 @@ class compressor {
         state_(make_state<In>(exec_, codec_, dims, whose)),
         payload_(exec_, pith::payload_bytes<In>(codec_, dims)),
         scratch_(exec_, workspace_bytes<In>(exec_, codec_, dims)) {}
-  /// Uses the calling thread.
+  /// Makes a compressor that runs on the calling thread.
   compressor(C codec, shape const& dims, tensor_id const& whose = {}) requires std::same_as<E, seq_executor>
       : compressor(seq, std::move(codec), dims, whose) {}
 
@@ -57,11 +64,44 @@ class compressor {
 
   /// The payload of the last step.
   span_on<E, std::byte const> payload() const { return payload_.view(); }
+
+  /// Serialises the state, with a description and a checksum, in the format of docs/state_format.md.
+  std::vector<std::byte> export_state() {
+    auto saved = detail::field_saver<E>(exec_);
+    state_.fields(saved);
+    return detail::save_states(state_words(), saved.bytes);
+  }
+  /// Restores a state that export_state of an equal compressor returned. The executor and the library's minor version
+  /// may differ.
+  ///
+  ///   errors      std::invalid_argument, before any change, if the bytes are not a state or are damaged, or if the
+  ///               state is of another rank, seed, element type, tensor or codec
+  void import_state(span<std::byte const> bytes) {
+    constexpr auto* call = "compressor::import_state";
+    auto const parts = detail::open_states(call, bytes);
+    auto size = detail::field_counter();
+    state_.fields(size);
+    detail::require_words(call, state_words(), parts.words);
+    detail::require_size(call, "states", size.bytes, parts.states.size(), " bytes");
+    auto loaded = detail::field_loader<E>(exec_, parts.states.data());
+    state_.fields(loaded);
+    exec_.wait();
+  }
   C const& codec() const { return codec_; }
   shape const& dims() const { return state_.dims(); }
   codec_state<In, C, E>& state() { return state_; }
 
  private:
+  /// The lines of a saved state's description that must match when the state is restored.
+  std::string state_words() {
+    auto fields = detail::field_describer();
+    state_.fields(fields);
+    auto const& [seed, tensor, rank] = state_.whose();
+    return detail::text("compressor\nrank ", rank, "\nseed ", seed, "\nelements of ", element_name<In>(), "\ntensor ",
+                        tensor, " of ", dims().n, " elements in ", dims().rows, " rows, codec ", codec_.name(), '\n',
+                        fields.lines);
+  }
+
   E exec_;
   C codec_;
   codec_state<In, C, E> state_;

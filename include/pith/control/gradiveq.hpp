@@ -1,11 +1,11 @@
 // pith/control/gradiveq.hpp — GradiVeQ's schedule, which samples and compresses convolution gradients in turn.
 #pragma once
 
+#include <pith/codec/detail/saved_state.hpp>
 #include <pith/codec/identity.hpp>
 #include <pith/comm/detail/lent.hpp>
 #include <pith/control/detail/local_loss.hpp>
 #include <pith/core/detail/host_bytes.hpp>
-#include <pith/exchange/detail/saved_state.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/qsgd.hpp>
@@ -32,8 +32,9 @@ enum class gradiveq_phase : std::uint8_t {
   compressed,  ///< the gradients of convolutions are encoded by pca, with the learned bases
 };
 
-/// A tensor of the exchange that is a convolution's gradient. `slice` is the number of elements per slice
-/// (vector/pca.hpp); 0 stands for conv.usual_slice().
+/// A convolution whose gradient the exchange encodes by pca: the gradient's index among the exchange's tensors, the
+/// shape of the convolution, and the number of elements per slice (vector/pca.hpp). A `slice` of 0 stands for
+/// conv.usual_slice().
 struct gradiveq_tensor {
   std::size_t tensor = 0;
   conv_shape conv = {};
@@ -359,7 +360,8 @@ class gradiveq {
   /// Whether the mean of first losses is complete, which is the case from the same step on all ranks.
   bool is_voting() const { return steps_ / options_.loss_every >= options_.first_losses; }
 
-  /// Whether most ranks vote for new samples. An all-reduce of one double counts the votes.
+  /// Whether more than half of the ranks lose too much: in this step, they measured a loss above options_.worse x (mean
+  /// of first losses). An all-reduce of one double counts these ranks.
   bool most_ranks_lose() {
     auto const is_worse = loss_ * static_cast<double>(first_.count) > options_.worse * first_.sum;
     auto votes = has_looked_ && is_worse ? 1.0 : 0.0;

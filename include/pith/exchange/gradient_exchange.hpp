@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/codec/any_codec.hpp>
+#include <pith/codec/detail/saved_state.hpp>
 #include <pith/codec/detail/saving.hpp>
 #include <pith/codec/fed_back.hpp>
 #include <pith/exchange/codec_policy.hpp>
@@ -11,7 +12,6 @@
 #include <pith/exchange/detail/exchange_phase.hpp>
 #include <pith/exchange/detail/exchange_words.hpp>
 #include <pith/exchange/detail/report_sums.hpp>
-#include <pith/exchange/detail/saved_state.hpp>
 #include <pith/exchange/exchange_options.hpp>
 #include <pith/exchange/exchange_report.hpp>
 #include <pith/exchange/messages.hpp>

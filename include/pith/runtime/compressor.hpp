@@ -10,11 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace pith::inline v0::runtime {
 
-/// A compiled codec with the state, payload and workspace for one tensor on one rank. Like pith::compressor, but the
-/// state cannot be saved. To save states, use gradient_exchange.
+/// A compiled codec with the state, payload and workspace for one tensor on one rank, like pith::compressor.
 ///
 ///     auto c = pith::runtime::compressor<float>(pith::runtime::parse<float>("ef(top_k(0.01))"), pith::vector(n));
 ///     send(c.compress(gradient));
@@ -44,6 +44,13 @@ class compressor {
 
   /// The payload of the last step.
   span<std::byte const> payload() const;
+
+  /// Serialises the state, in the format of docs/state_format.md.
+  std::vector<std::byte> export_state();
+  /// Restores a state that export_state of an equal compressor returned, also of pith::compressor. Throws
+  /// std::invalid_argument before any change if the bytes are not such a state.
+  void import_state(span<std::byte const> bytes);
+
   shape const& dims() const;
 
  private:

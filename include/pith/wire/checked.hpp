@@ -5,8 +5,8 @@
 #include <pith/codec/detail/adaptor.hpp>
 #include <pith/codec/explain.hpp>
 #include <pith/codec/rounds.hpp>
+#include <pith/core/checksum.hpp>
 #include <pith/core/digest.hpp>
-#include <pith/wire/checksum.hpp>
 #include <pith/wire/device_header.hpp>
 #include <pith/wire/header.hpp>
 
@@ -237,7 +237,7 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
   /// of the checksum.
   template <class E>
   static std::size_t own_scratch(E const& exec, std::size_t bytes) {
-    return scratch_for<std::uint32_t>(1) + scratch_for<std::uint64_t>(1) + wire::checksum_scratch_bytes(exec, bytes);
+    return scratch_for<std::uint32_t>(1) + scratch_for<std::uint64_t>(1) + checksum_scratch_bytes(exec, bytes);
   }
 
   /// A digest of the fields on which sender and receiver must agree. The step is not included, since the step is in the
@@ -254,7 +254,7 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
   void sign(context<In, E> const& cx, span_on<E, std::byte> payload) const {
     auto const scope = cx.ws.mark();
     auto* const sum = cx.ws.template take<std::uint64_t>(1).data;
-    wire::checksum_into(cx.exec, sum, span_on<E, std::byte const>(payload.subspan(head)), cx.ws);
+    checksum_into(cx.exec, sum, span_on<E, std::byte const>(payload.subspan(head)), cx.ws);
     cx.exec.for_each_index(1,
                            detail::write_device_header{identity<In>(cx.id, cx.dims), cx.id.step, sum, payload.data()});
   }
@@ -269,7 +269,7 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
   void verify(context<In, E> const& cx, span_on<E, std::byte const> payload, std::uint32_t* verdict) const {
     auto const scope = cx.ws.mark();
     auto* const sum = cx.ws.template take<std::uint64_t>(1).data;
-    wire::checksum_into(cx.exec, sum, payload.subspan(head), cx.ws);
+    checksum_into(cx.exec, sum, payload.subspan(head), cx.ws);
     cx.exec.for_each_index(
         1, detail::check_device_header{identity<In>(cx.id, cx.dims), cx.id.step, sum, payload.data(), verdict, flag_});
   }

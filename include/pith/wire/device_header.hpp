@@ -26,7 +26,7 @@ struct device_header {
   std::uint16_t format;    //  0  'p', version
   std::uint16_t step;      //  2  the low 16 bits of the step
   std::uint32_t identity;  //  4  digest of the fields that must be equal at sender and receiver
-  std::uint64_t checksum;  //  8  wire::checksum of the payload
+  std::uint64_t checksum;  //  8  checksum of the payload
 };
 static_assert(sizeof(device_header) == 16);
 

@@ -25,7 +25,7 @@ constexpr void explain_frame() {
 template <class E>
 std::uint64_t payload_checksum(E const& exec, span<std::byte const> payload, workspace_on<E>& ws) {
   std::uint64_t sum = 0;
-  wire::checksum_into(exec, &sum, payload, ws);
+  checksum_into(exec, &sum, payload, ws);
   exec.wait();
   return sum;
 }

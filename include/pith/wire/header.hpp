@@ -2,7 +2,7 @@
 #pragma once
 
 #include <pith/codec/compress.hpp>
-#include <pith/wire/checksum.hpp>
+#include <pith/core/checksum.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -147,7 +147,7 @@ inline void check_sum(span<std::byte const> bytes) {
   auto const size = bytes.size() - sizeof said;
   std::memcpy(copy, bytes.data(), size);
   std::memcpy(&said, bytes.data() + size, sizeof said);
-  auto const sum = wire::checksum({copy, size});
+  auto const sum = checksum({copy, size});
   require_wire(said == sum, "read_header: the header is damaged: its checksum must be ", said, ", got ", sum);
 }
 

@@ -1,10 +1,10 @@
 // pith/exchange/detail/adaptive_state.hpp — the saved state of an adaptive_exchange.
 #pragma once
 
+#include <pith/codec/detail/saved_state.hpp>
 #include <pith/core/detail/host_bytes.hpp>
 #include <pith/core/error.hpp>
 #include <pith/core/span.hpp>
-#include <pith/exchange/detail/saved_state.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -83,7 +83,7 @@ class ready_buckets {
     lay_out(buckets);
   }
 
-  /// Replaces the division into buckets; the tensors stay. Call lay_out() between steps.
+  /// Replaces the division of the tensors into buckets. Call lay_out() between steps.
   void lay_out(bucket_list const& buckets) {
     sizes_.clear();
     for (auto const& b : buckets) {

@@ -12,8 +12,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Outside an exchange, a codec_exchange behaves like the codec C, whose state must be empty. The derived class may add
-/// states, which only the rounds of an exchange use.
+/// The base class of a collective that wraps a codec C. The derived class defines the rounds, and may add states, which
+/// only these rounds use. Outside an exchange, the collective behaves like C, whose state must be empty.
 template <class C>
 class codec_exchange : public codec_base {
  public:

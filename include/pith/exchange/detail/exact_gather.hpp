@@ -17,10 +17,10 @@
 
 namespace pith::inline v0::detail {
 
-/// First all-gathers the counts of all payloads of a round. Then all-gathers the used bytes of the payloads, with one
-/// transfer per exchange_plan::group. In a transfer, every rank sends the same number of bytes: the largest number of
-/// used bytes on any rank. Each rank first copies its used bytes, without gaps, to the memory that a padded all-gather
-/// would write. Received bytes are written to additional memory of the same size.
+/// All-gathers the payloads of a round without their unused bytes: first the counts of all payloads, then the used
+/// bytes, with one transfer per exchange_plan::group. In a transfer of used bytes, every rank sends the same number of
+/// bytes: the largest number of used bytes on any rank. Each rank first copies its used bytes, without gaps, to the
+/// memory that a padded all-gather would write. Received bytes are written to additional memory of the same size.
 template <real In, executor E>
 class exact_gather {
  public:
@@ -134,7 +134,7 @@ class exact_gather {
                                        " must be at most ", p.most, ", got ", count, ": the message is damaged"));
   }
 
-  /// Calls f with each piece of a rank's payload.
+  /// Calls f with each used piece of a rank's payload of one tensor.
   template <class F>
   void for_each_piece(round const& r, packet const& p, unsigned rank, F const& f) const {
     if (p.places == 0) return f({0, p.bytes});

@@ -62,7 +62,8 @@ struct exchange_engine {
     ready.lay_out(pipeline.layout());
   }
 
-  /// The deleter. After a failed step, the engine's memory is not freed, since the transport may still use this memory.
+  /// Deletes an engine. After a failed step, the engine's memory is not freed, since the transport may still use this
+  /// memory.
   struct end {
     void operator()(exchange_engine* e) const {
       e->ready.cancel();

@@ -1,13 +1,13 @@
 // pith/exchange/detail/exchange_words.hpp — descriptions of an exchange, for agreement and for saved states.
 #pragma once
 
+#include <pith/codec/detail/state_words.hpp>
 #include <pith/core/element.hpp>
 #include <pith/core/error.hpp>
 #include <pith/exchange/codec_policy.hpp>
 #include <pith/exchange/detail/agreement.hpp>
 #include <pith/exchange/detail/buckets.hpp>
 #include <pith/exchange/detail/gather.hpp>
-#include <pith/exchange/detail/state_words.hpp>
 #include <pith/exchange/exchange_options.hpp>
 #include <pith/version.hpp>
 

@@ -36,7 +36,7 @@ struct count_place {
   std::uint64_t most;
 };
 
-/// Finds the counts of a payload.
+/// A visitor that lists the places of a payload's counts, without reading the counts.
 struct count_finder final : piece_visitor {
   std::vector<count_place> found;
 
@@ -54,7 +54,7 @@ std::vector<count_place> counts_of(C const& codec, shape const& dims) {
   return std::move(finder.found);
 }
 
-/// Calls f with each piece of a payload. `counts` are the payload's counts.
+/// A visitor that calls f with each used piece of a payload. `counts` are the payload's counts.
 template <class F>
 struct piece_walk final : piece_visitor {
   piece_walk(std::uint32_t const* c, F const& to) : counts(c), f(to) {}

@@ -9,8 +9,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The pairs of one list, restricted to one region, and an array of sums for the whole tensor. Functions access the
-/// array only at the indices of pairs. The indices in a list must be distinct.
+/// The (value, index) pairs of one list, restricted to one region (regions.hpp), and an array of sums for the whole
+/// tensor. Functions access the array only at the indices of pairs. The indices in a list must be distinct.
 template <class In>
 struct listed_sums {
   regions over;
@@ -55,8 +55,9 @@ struct take_sums {
   }
 };
 
-/// Adds the pairs whose indices are in one region. list(l) returns the n pairs of list l < lists, and the lists are
-/// added in ascending order of l. `to` has capacity for all pairs of all lists; unused entries become padding.
+/// Adds the pairs of several lists whose indices are in one region. list(l) returns the n pairs of list l < lists, and
+/// the lists are added in ascending order of l. `to` has capacity for all pairs of all lists; unused entries become
+/// padding.
 template <class In, class E, class Lists>
 void add_up_pairs(E const& exec, regions const& over, std::uint32_t region, unsigned lists, std::uint64_t n,
                   Lists const& list, accum<In>* sums, pairs<accum<In>> const& to) {

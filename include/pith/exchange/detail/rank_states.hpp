@@ -1,11 +1,11 @@
 // pith/exchange/detail/rank_states.hpp — the saved states of a gradient_exchange's ranks, field by field.
 #pragma once
 
+#include <pith/codec/detail/saved_state.hpp>
+#include <pith/codec/detail/state_words.hpp>
 #include <pith/core/error.hpp>
 #include <pith/core/span.hpp>
-#include <pith/exchange/detail/saved_state.hpp>
 #include <pith/exchange/detail/state_lines.hpp>
-#include <pith/exchange/detail/state_words.hpp>
 
 #include <algorithm>
 #include <cstddef>

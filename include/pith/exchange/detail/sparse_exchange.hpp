@@ -15,8 +15,9 @@
 
 namespace pith::inline v0::detail {
 
-/// Outside an exchange, a sparse_exchange behaves like the codec `top_k`, which has no state. The derived class may add
-/// states, which only the rounds of an exchange use.
+/// The base class of a collective that exchanges top-k entries. The derived class defines the rounds, and may add
+/// states, which only these rounds use. Outside an exchange, the collective behaves like the codec `top_k`, which has
+/// no state.
 class sparse_exchange : public codec_base {
  public:
   static constexpr codec_traits traits = {.reproducible = true};

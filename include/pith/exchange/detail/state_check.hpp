@@ -13,7 +13,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Computes the digest of the visited fields.
+/// A visitor that computes the digest of the visited fields.
 template <executor E>
 struct field_digest final : field_visitor {
   explicit field_digest(E const& e) : exec(e) {}

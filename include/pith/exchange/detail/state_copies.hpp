@@ -14,7 +14,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Copies the visited fields to one buffer, one after another.
+/// A visitor that copies the visited fields to one buffer, one after another.
 template <executor E>
 struct field_copier final : field_visitor {
   field_copier(E const& e, std::byte* t) : exec(e), to(t) {}

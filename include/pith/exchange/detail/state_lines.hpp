@@ -1,9 +1,9 @@
 // pith/exchange/detail/state_lines.hpp — a parser for the description of a saved state.
 #pragma once
 
+#include <pith/codec/detail/state_words.hpp>
 #include <pith/codec/state.hpp>
 #include <pith/core/error.hpp>
-#include <pith/exchange/detail/state_words.hpp>
 
 #include <algorithm>
 #include <array>

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace pith::inline v0::runtime {
 
@@ -40,6 +41,14 @@ void compressor<In>::decompress(span<std::byte const> payload, span<In> x) {
 template <class In>
 span<std::byte const> compressor<In>::payload() const {
   return compiled_->made.payload();
+}
+template <class In>
+std::vector<std::byte> compressor<In>::export_state() {
+  return compiled_->made.export_state();
+}
+template <class In>
+void compressor<In>::import_state(span<std::byte const> bytes) {
+  compiled_->made.import_state(bytes);
 }
 template <class In>
 shape const& compressor<In>::dims() const {

@@ -1,4 +1,4 @@
-// pith/exchange/detail/state_words.hpp — the description of a saved state: lines of its rank, tensors and fields.
+// pith/codec/detail/state_words.hpp — the description of a saved state: lines of its rank, tensors and fields.
 #pragma once
 
 #include <pith/codec/state.hpp>

@@ -1,4 +1,4 @@
-// pith/wire/checksum.hpp — a 64-bit checksum of a payload: the sum of one term per block, in any order.
+// pith/core/checksum.hpp — a 64-bit checksum of a payload: the sum of one term per block, in any order.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
@@ -80,8 +80,6 @@ constexpr std::uint64_t hash_blocks(std::uint64_t bytes) { return bytes / hash_b
 
 }  // namespace detail
 
-namespace wire {
-
 /// The checksum of `bytes`: the sum of the terms of all blocks, modulo 2^64. `bytes` must be 8-byte aligned.
 ///
 ///   properties  a change of exactly one aligned 8-byte word always changes the checksum, since each step of the hash
@@ -107,5 +105,4 @@ std::size_t checksum_scratch_bytes(E const&, std::uint64_t bytes) {
   return detail::reduce_scratch_bytes<std::uint64_t>(detail::hash_blocks(bytes));
 }
 
-}  // namespace wire
 }  // namespace pith::inline v0

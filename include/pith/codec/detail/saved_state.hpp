@@ -1,10 +1,10 @@
-// pith/exchange/detail/saved_state.hpp — saved states with a format number, a description and a checksum.
+// pith/codec/detail/saved_state.hpp — saved states with a format number, a description and a checksum.
 #pragma once
 
+#include <pith/core/checksum.hpp>
 #include <pith/core/error.hpp>
 #include <pith/core/span.hpp>
 #include <pith/version.hpp>
-#include <pith/wire/checksum.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -26,7 +26,7 @@ struct saved_header {
 };
 static_assert(sizeof(saved_header) == 32);
 
-/// wire::checksum for bytes that may be unaligned.
+/// checksum for bytes that may be unaligned.
 inline std::uint64_t checksum_of(span<std::byte const> bytes) {
   alignas(8) std::byte block[hash_block];
   std::uint64_t sum = 0;

@@ -1,6 +1,6 @@
-// tests/wire/checksum_test.cpp — the payloads that the checksum distinguishes.
+// tests/core/checksum_test.cpp — the payloads that the checksum distinguishes.
+#include <pith/core/checksum.hpp>
 #include <pith/exec/seq.hpp>
-#include <pith/wire/checksum.hpp>
 
 #include <doctest/doctest.h>
 
@@ -19,16 +19,14 @@ std::vector<std::byte> random_bytes(std::size_t n, std::uint64_t seed) {
   return bytes;
 }
 
-std::uint64_t sum_of(std::vector<std::byte> const& bytes) {
-  return pith::wire::checksum(pith::span<std::byte const>(bytes));
-}
+std::uint64_t sum_of(std::vector<std::byte> const& bytes) { return pith::checksum(pith::span<std::byte const>(bytes)); }
 
 }  // namespace
 
 TEST_CASE("the checksum of known bytes is known") {
   auto bytes = std::vector<std::byte>(40000);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i % 251);
-  auto const of = [&](std::size_t n) { return pith::wire::checksum({bytes.data(), n}); };
+  auto const of = [&](std::size_t n) { return pith::checksum({bytes.data(), n}); };
   // From tests/wire/decode.py.
   CHECK(of(0) == 0);
   CHECK(of(1) == 0x128b2a1d5eeaeb85u);
@@ -91,10 +89,10 @@ TEST_CASE("two flipped bits are seen wherever they are") {
 TEST_CASE("an executor computes the same checksum in its own memory") {
   for (std::size_t const n : {0u, 5u, 16384u, 16385u, 300000u}) {
     auto const bytes = random_bytes(n, n + 1);
-    auto memory = std::vector<std::byte>(pith::wire::checksum_scratch_bytes(pith::seq, n) + 128);
+    auto memory = std::vector<std::byte>(pith::checksum_scratch_bytes(pith::seq, n) + 128);
     auto ws = pith::workspace<>(memory);
     std::uint64_t sum = 1;
-    pith::wire::checksum_into(pith::seq, &sum, pith::span<std::byte const>(bytes), ws);
+    pith::checksum_into(pith::seq, &sum, pith::span<std::byte const>(bytes), ws);
     CHECK(sum == sum_of(bytes));
   }
 }
