@@ -15,9 +15,9 @@
 
 namespace pith::inline v0 {
 
-/// A chain of type-erased stages, from left to right. All stages but the last emit values of `In`. The chain fuses with
-/// error feedback, but its stages do not fuse with each other. If the types are known at compile time, `a | b` is
-/// faster.
+/// A chain of type-erased stages, in the order in which they encode. All stages but the last emit values of `In`. The
+/// chain can fuse with error feedback (can_encode_from), but its stages do not fuse with each other. If the types of
+/// the stages are known at compile time, `a | b` is faster.
 template <real In, executor E>
 class any_chain : public codec_base {
  public:
@@ -67,7 +67,8 @@ class any_chain : public codec_base {
   bool has_rate() const {
     return std::count_if(stages_.begin(), stages_.end(), [](auto const& s) { return s.has_rate(); }) == 1;
   }
-  /// Sets the rate of the chain's only rate-adjustable stage. Stages without a rate are unchanged.
+  /// Returns a chain in which the only stage with an adjustable rate has this rate. Throws std::invalid_argument if not
+  /// exactly one stage has an adjustable rate.
   any_chain at(double rate) const {
     if (!has_rate()) {
       throw std::invalid_argument(
@@ -155,8 +156,8 @@ class any_chain : public codec_base {
     require_stages(local);
   }
 
-  /// True if the chain fuses with error feedback. A chain fuses if it is a single engine, or if it begins with a
-  /// sparsifier.
+  /// True if the chain can read its input from a source, as error feedback requires to encode in one pass. A single
+  /// stage must itself be able to do so. Of several stages, the first must be a sparsifier that selects from a source.
   template <std::same_as<E> On>
   bool can_encode_from(shape const& dims) const {
     return stages_.size() == 1 ? stages_[0].encodes_from(dims) : stages_[0].selects_from();
@@ -174,8 +175,9 @@ class any_chain : public codec_base {
     detail::encode_selected(tail(), cx, from, y, replicated, local);
   }
 
-  /// True if the last stage is an engine that sums the ranks' values, and the earlier stages can decode the sum.
-  /// Stages can decode a sum if they are linear and equal on all ranks.
+  /// True if decode_sum_payloads may be called: the last stage has decode_sum, and the earlier stages can decode a sum,
+  /// because they are linear and equal on all ranks. If there are earlier stages, decode_sum must not return a majority
+  /// vote.
   bool sums_payloads() const {
     if (stages_.size() == 1) return stages_[0].sums_parts();
     auto const decodes_sums = [](auto const& s) {
@@ -225,7 +227,7 @@ class any_chain : public codec_base {
     return encoded_on<E, element>{{reinterpret_cast<element*>(payload.data()), output_shape(dims).n, nullptr},
                                   payload.subspan(section)};
   }
-  /// Zeroes the unused bytes after the values of a payload. Returns the payload's sections.
+  /// Zeroes the padding after the values of a payload. Returns a view of the payload, as `sections` does.
   encoded_on<E, In> cleared_sections(context<In, E> const& cx, span_on<E, std::byte> payload) const {
     auto const y = sections(cx.dims, payload);
     auto const section = payload.first(payload.size() - y.side.size());
@@ -236,7 +238,8 @@ class any_chain : public codec_base {
     for (std::size_t i = 0; i + 1 < stages_.size(); ++i) dims = stages_[i].output_shape(dims);
     return stages_.back().template scratch_bytes<In>(exec, dims);
   }
-  /// Combines the chain's capabilities with those of the next stage, as the class `chain` does.
+  /// Updates `all`, the capabilities of a chain's first stages, for one more stage with the capabilities `next`. The
+  /// formulas are those of the class `chain`.
   static void join(capabilities& all, capabilities const& next, bool is_last) {
     all.omega = all.omega && next.omega && (is_last || next.isometric || next.rotation)
                     ? std::optional((1 + *all.omega) * (1 + *next.omega) - 1)
@@ -251,7 +254,8 @@ class any_chain : public codec_base {
     all.rates = detail::joined_rate(all.rates, next.rates);
   }
 
-  /// Checks the number of states. The type of the states needs no check, because it is equal for all any_chain codecs.
+  /// Throws std::invalid_argument unless there is one state per stage. The type of the states needs no check, because
+  /// it is equal for all any_chain codecs.
   void require_stages(states const& all) const {
     if (all.each.size() == stages_.size()) return;
     throw std::invalid_argument(detail::sentence("any_chain: the state of ", name(), " must have ", stages_.size(),

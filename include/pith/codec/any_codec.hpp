@@ -1,4 +1,4 @@
-// pith/codec/any_codec.hpp — a type-erased codec: one virtual call per tensor.
+// pith/codec/any_codec.hpp — a type-erased codec, which costs a few virtual calls per tensor.
 #pragma once
 
 #include <pith/codec/any_stage.hpp>
@@ -51,7 +51,8 @@ class any_codec : public codec_base {
     if (!states_follow_rate()) other.origin_ = origin_;
     return other;
   }
-  /// True if `other` is this codec at the same or another rate. Both codecs can then use the same states.
+  /// True if both codecs can use the same states. This is the case for copies of one codec, and for copies at different
+  /// rates unless states_follow_rate().
   bool shares_states(any_codec const& other) const { return origin_ == other.origin_; }
   detail::policy_states fed_back_in(any_state& replicated, any_state& local) const {
     return self_->fed_back_in(replicated, local);

@@ -42,7 +42,7 @@ class any_state {
   }
 
  private:
-  /// The address of this tag identifies a type. The tag replaces dynamic_cast in builds without run-time type
+  /// The address of tag<S> identifies the type S. Tags replace dynamic_cast in builds without run-time type
   /// information.
   template <class S>
   static constexpr char tag = 0;
@@ -72,8 +72,8 @@ class any_state {
   std::unique_ptr<base> self_;
 };
 
-/// A type-erased stage for values of `In` on `E`. The stage emits values of output_kind(). Views of these values have
-/// the type of values of `In`, but the pointer in a view is the address of the emitted bytes.
+/// A type-erased stage for values of `In` on `E`. The stage emits values of the kind output_kind(). A view of the
+/// emitted values has the type of a view of `In` values, and its pointer is the address of the emitted bytes.
 template <real In, executor E>
 class any_stage {
  public:
@@ -119,13 +119,15 @@ class any_stage {
     self_->decode(cx, y, x, replicated);
   }
 
-  /// True if the stage is an engine that reads from a source.
+  /// True if encode_from may be called: for this shape, the stage can read its input from a source.
   bool encodes_from(shape const& dims) const { return self_->encodes_from(dims); }
-  /// True if the stage is a sparsifier that selects from a source for the next stage.
+  /// True if make_selected, select_from and write_back may be called: the stage is a sparsifier that selects entries
+  /// from a source.
   bool selects_from() const { return self_->selects_from(); }
-  /// True if the stage is an engine that sums the ranks' values.
+  /// True if decode_sum may be called: the stage decodes and sums the outputs of all ranks in one pass.
   bool sums_parts() const { return self_->sums_parts(); }
-  /// True if the stage sums the ranks' values, and earlier stages of a chain can decode the sum.
+  /// True if decode_sum may be called and returns a sum, not a majority vote. Earlier stages of a chain can decode only
+  /// a sum.
   bool adds_parts() const { return self_->adds_parts(); }
   template <std::same_as<In> T, std::same_as<E> On, std::same_as<source> From>
   std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
@@ -145,7 +147,7 @@ class any_stage {
     self_->decode_sum(cx, in, factor, x);
   }
 
-  /// The maximum number of entries; 0 if the stage does not emit entries.
+  /// The maximum number of (index, value) entries that the stage emits; 0 if the stage does not emit entries.
   std::uint64_t most_entries(shape const& dims) const { return self_->most_entries(dims); }
   void decode_entries(context<In, E> const& cx, encoded_on<E, In const> y, selected const& to) const {
     self_->decode_entries(cx, y, to);
@@ -273,7 +275,7 @@ class any_stage {
       }
     }
 
-    /// The view of y as values of the stage's own output type.
+    /// Returns a view of y as values of `Out`, the stage's output type.
     template <class Out, class Erased>
     encoded_on<E, Out> view(context<In, E> const& cx, Erased const& y) const {
       auto* const values = reinterpret_cast<typename storage<Out>::word*>(y.values.data);

@@ -33,7 +33,9 @@ constexpr void explain_batch() {
       "pith: encode_batch and decode_batch need a codec without state; compress tensors with states one by one");
 }
 
-/// Checks that the spans cover the table's tensors, and that the table was made for this codec's payload sizes.
+/// Throws std::invalid_argument if the table was made for other kernels or payload sizes than the codec's. Also throws
+/// if the gradients, with `elements` elements, or the payloads, with `bytes` bytes, are smaller than the table
+/// requires.
 template <class In, class C, class E>
 void require_batch(char const* verb, C const& codec, segment_table<E> const& table, std::uint64_t elements,
                    std::size_t bytes) {

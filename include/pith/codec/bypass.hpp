@@ -15,11 +15,12 @@
 
 namespace pith::inline v0 {
 
-/// Sends tensors with fewer than `least` elements uncompressed, in one all-reduce. Compresses larger tensors with `C`.
+/// Sends tensors with fewer than `least` elements uncompressed, in one all-reduce. Compresses all other tensors with
+/// `C`.
 ///
-/// The default is 1024. For most codecs, the fixed time of one call equals the time to encode a few hundred elements.
-/// Compression saves time only on networks below a bandwidth limit. For tensors with fewer than 1024 elements, this
-/// limit is less than half of the limit for large tensors.
+/// The default of `least` is 1024. For most codecs, the fixed time of one call equals the time to encode a few hundred
+/// elements. Compression saves time only on networks below a bandwidth limit. For tensors with fewer than 1024
+/// elements, this limit is less than half of the limit for large tensors.
 ///
 ///   state       the state of C; empty for small tensors
 ///   properties  lossless for small tensors, otherwise the properties of C; terminal

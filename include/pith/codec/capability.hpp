@@ -36,12 +36,13 @@ struct codec_traits {
   /// |C(x)| = |x|, D(C(x)) = x and |D(y) - D(z)| <= |y - z|. Decoding with D does not increase the norm of later
   /// stages' errors. D need not be isometric, because C may add padding, which D removes.
   bool rotation = false;
-  /// D(y) = A y + D(0), and D(0) may differ from 0. In an all-reduce of payloads z_i, rank i's own share of the decoded
-  /// sum is then N (D(z_i) - D(0)) + D(0), which takes two decodings.
+  /// D(y) = A y + D(0), and D(0) may differ from 0. If an all-reduce sums payloads z_i, rank i's own share of the mean
+  /// D(sum z_i) is then N (D(z_i) - D(0)) + D(0), which takes two decodings.
   bool affine = false;
   /// Payloads and states are bitwise equal on all executors, instruction sets and compilers.
   bool reproducible = false;
-  /// Let `b` be this codec at a smaller rate. Then C_b(C(x)) = C_b(x), so a payload can be compressed further.
+  /// Let (C_b, D_b) be this codec at a smaller rate. Then D_b(C_b(D(C(x)))) = D_b(C_b(x)), so a decoded payload can be
+  /// encoded again at a smaller rate without further loss.
   bool nestable = false;
   /// decode_sum returns the ranks' majority vote instead of a sum.
   bool votes = false;
@@ -52,13 +53,13 @@ struct codec_traits {
   /// Only the codec's rounds (`produce` and `absorb`) use its replicated state; `encode` and `decode` do not. In a
   /// chain that does not use these rounds, the state is empty.
   bool keeps_for_exchange = false;
-  /// A collective that may be the last stage of a chain whose other stages are summable. The chain then uses the rounds
-  /// of this collective. The collective reads x only in produce, and can return a rank's own share.
+  /// The codec is a collective that may be the last stage of a chain whose other stages are summable. The chain then
+  /// uses the rounds of this collective. The collective reads x only in produce, and can return a rank's own share.
   bool sums_in_chains = false;
   /// The form in which the emitted values may be summed. A summable codec has no side information.
   sum_form sums = sum_form::none;
-  /// A codec with a variable rate emits a number of values that depends on the data. Its side information begins with
-  /// this number. The output shape gives an upper bound of this number.
+  /// The dependence of the number of emitted values on the data. If this number is variable, the side information
+  /// contains it at the offset count_offset, and the output shape gives an upper bound.
   rate_form rates = rate_form::fixed;
 
   constexpr bool is_summable() const { return sums != sum_form::none; }
@@ -80,17 +81,18 @@ constexpr codec_traits declared_traits() {
 
 }  // namespace detail
 
-/// The traits of codec `S`. A class that is no codec has no trait.
+/// The traits of codec `S`. For a class that is not a codec, all traits have their default values: false, not summable,
+/// fixed rate.
 template <class S>
 inline constexpr codec_traits traits_of = detail::declared_traits<std::remove_cvref_t<S>>();
 
-/// E D(C(x)) = x and E|D(C(x)) - x|^2 <= omega |x|^2.
+/// A codec with omega(dims): E D(C(x)) = x, and E|D(C(x)) - x|^2 <= omega |x|^2.
 template <class S>
 concept unbiased_codec = requires(S const& s, shape const& dims) {
   { s.omega(dims) } -> std::same_as<double>;
 };
 
-/// E|D(C(x)) - x|^2 <= (1 - delta) |x|^2.
+/// A codec with delta(dims): E|D(C(x)) - x|^2 <= (1 - delta) |x|^2.
 template <class S>
 concept contractive_codec = requires(S const& s, shape const& dims) {
   { s.delta(dims) } -> std::same_as<double>;
@@ -98,14 +100,14 @@ concept contractive_codec = requires(S const& s, shape const& dims) {
 
 namespace detail {
 
-/// |D(C(x)) - x| <= error_bound for each element.
+/// A codec with error_bound(dims): |D(C(x)) - x| <= error_bound for each element.
 template <class S>
 concept absolute_codec = requires(S const& s, shape const& dims) {
   { s.error_bound(dims) } -> std::same_as<double>;
 };
 
-/// The rate form of a | b. If both rates are variable, the result is `variable`, because a capacity can limit only one
-/// stage.
+/// The rate form of a chain of two stages with the rate forms a and b. If both rates are variable, the result is
+/// `variable`, because a capacity can limit only one stage.
 constexpr rate_form joined_rate(rate_form a, rate_form b) {
   if (a == rate_form::fixed) return b;
   return b == rate_form::fixed ? a : rate_form::variable;
@@ -113,8 +115,8 @@ constexpr rate_form joined_rate(rate_form a, rate_form b) {
 /// The rate form of a codec inside error feedback.
 constexpr rate_form fed_back_rate(rate_form form) { return form == rate_form::bounded ? rate_form::fed_back : form; }
 
-/// at(rate) returns the same codec at another rate. The states of both codecs have the same types. Unless
-/// states_follow_rate(), the states also have the same sizes and remain valid.
+/// A codec with at(rate), which returns the same codec at another rate. The states of both codecs have the same types.
+/// Unless states_follow_rate(), the states also have the same sizes and remain valid.
 template <class S>
 concept rate_adjustable = requires(S const& s, double rate) {
   { s.at(rate) } -> std::same_as<std::remove_cvref_t<S>>;
@@ -140,7 +142,7 @@ concept declares_reproducible = requires {
 
 }  // namespace detail
 
-/// Codecs, feedback policies, quantizer rules and matrix products whose results are bitwise equal on all executors,
+/// A codec, feedback policy, quantizer rule or matrix product whose results are bitwise equal on all executors,
 /// instruction sets and compilers.
 template <class S>
 concept reproducible = (traits_of<S>.reproducible || detail::declares_reproducible<std::remove_cvref_t<S>>);
@@ -149,7 +151,7 @@ concept reproducible = (traits_of<S>.reproducible || detail::declares_reproducib
 struct capabilities : codec_traits {
   std::optional<double> omega, delta, error_bound;
 
-  /// The codec's delta. For an unbiased codec with omega < 1, delta is 1 - omega.
+  /// Returns delta. If only omega is known, returns 1 - omega: an unbiased codec with omega < 1 is a contraction.
   std::optional<double> contraction() const { return delta ? delta : omega ? std::optional(1 - *omega) : std::nullopt; }
 };
 

@@ -35,8 +35,8 @@ constexpr S at(S const& s, [[maybe_unused]] double rate) {
 
 }  // namespace detail
 
-/// A chain of stages, from left to right. Chains are flat: (a | b) | c and a | (b | c) have the same type and emit the
-/// same payloads.
+/// A chain of stages: each stage encodes the values that the previous stage emits. Chains are flat: (a | b) | c and a |
+/// (b | c) have the same type and emit the same payloads.
 ///
 ///   emits       the values of the last stage; the side information of all stages in order, with each stage's part
 ///               aligned to 8 bytes. If summed_terngrad or summed_sign follows summable stages, the chain uses the
@@ -81,12 +81,12 @@ class chain : public codec_base {
   constexpr std::size_t scratch_bytes(E const& exec, shape const& dims) const {
     return detail::scratch_bytes_of<In>(tail(), exec, dims, scratch_bytes_of_last<In>(exec, dims));
   }
-  /// The chain's count is the count of its last variable-rate stage.
+  /// The byte offset of the chain's count in the side information. This count is that of the last variable-rate stage.
   template <class In>
     requires(traits_of<S>.is_variable() || ...)
   constexpr std::size_t count_offset(shape const& dims) const { return detail::count_offset_of<0, In>(tail(), dims); }
 
-  /// Sets the rate of the chain's only rate-adjustable stage. Stages without a rate are unchanged.
+  /// Returns a chain in which the only rate-adjustable stage has this rate.
   chain at(double rate) const requires((detail::rate_adjustable<S> + ...) == 1) {
     return std::apply([rate](auto const&... s) { return chain(std::tuple<S...>(detail::at(s, rate)...)); }, stages_);
   }
@@ -153,7 +153,8 @@ class chain : public codec_base {
     detail::decode_stages(tail(), cx, y, x, replicated);
   }
 
-  /// The last stage sums the ranks' values, and the other stages decode the sum.
+  /// Sets x to factor times the sum of the ranks' decoded outputs. The last stage sums the outputs, and the other
+  /// stages decode the sum.
   template <real In, executor E>
     requires(detail::heads_decode_sums<S...> && !detail::states_of<In, E, S...>::any_replicated &&
              detail::adds_parts<detail::last_of<S...>, typename detail::input_at<sizeof...(S) - 1, In, S...>::type, E>)
@@ -179,8 +180,8 @@ class chain : public codec_base {
     detail::decode_entries_of(tail(), cx, y, to, no_state());
   }
 
-  /// The number of rounds. If the chain uses the rounds of its last stage, the other stages are summable, and encode
-  /// again in each round.
+  /// The number of rounds: 1, unless the chain uses the rounds of its last stage. In this case, the other stages are
+  /// summable, and encode again in each round.
   unsigned rounds(shape const& dims, unsigned ranks) const {
     if constexpr (detail::ends_in_rounds<S...>) {
       return get<last>().rounds(before<last>(dims), ranks);
@@ -229,7 +230,7 @@ class chain : public codec_base {
     detail::decode_stages(tail(), cx, encoded_on<E, output<In> const>(), sent, replicated, sent_by_last);
   }
 
-  /// Fuses a transform and a quantizer into one pass.
+  /// Encodes from a source. The transform and the quantizer run in one pass.
   template <class In, executor E, class Source>
     requires detail::fuses_tiles<In, E, S...>
   void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, output<In>> y) const {
@@ -245,7 +246,7 @@ class chain : public codec_base {
     }
   }
 
-  /// A sparsifier selects entries from the source. The later stages encode these entries.
+  /// Encodes from a source. The first stage, a sparsifier, selects entries, and the later stages encode their values.
   template <class In, executor E, class Source>
     requires detail::fuses_picks<In, E, Source, S...>
   void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, output<In>> y) const {

@@ -45,7 +45,7 @@ constexpr std::size_t payload_bytes(C const& c, shape const& dims) {
 
 namespace detail {
 
-/// A view of a stage's payload as two sections.
+/// Returns a view of a stage's payload as two sections: n values, and the side information.
 template <class Out, class E, class Byte>
 auto sections(std::uint64_t n, span_on<E, Byte> payload) {
   using element = std::conditional_t<std::is_const_v<Byte>, Out const, Out>;
@@ -54,13 +54,13 @@ auto sections(std::uint64_t n, span_on<E, Byte> payload) {
   return encoded_on<E, element>{{words, n, nullptr}, payload.subspan(values)};
 }
 
-/// Zeroes the unused bytes between sections, so that equal calls give equal payloads.
+/// Zeroes the bytes of a section after its first `used` bytes, so that equal calls give equal payloads.
 template <class E>
 void clear_padding(E const& exec, span_on<E, std::byte> section, std::size_t used) {
   if (used < section.size()) exec.fill(section.data() + used, std::byte{}, section.size() - used);
 }
 
-/// Zeroes the unused bytes between the sections of a payload. Returns the sections.
+/// Zeroes the padding after the values of a payload. Returns a view of the payload, as `sections` does.
 template <class In, class C, class E>
 auto cleared_sections(C const& c, context<In, E> const& cx, span_on<E, std::byte> payload) {
   auto const n = c.output_shape(cx.dims).n;
@@ -80,8 +80,9 @@ void encode_payload(C const& c, context<In, E> const& cx, values_on<E, In const>
   }
 }
 
-/// A stage that reads its input from a source, and passes the decoded values back to the source. A codec that is no
-/// stage, such as any_chain, writes a whole payload instead of values and side information (encodes_payload_from).
+/// A stage that can read its input from a source. The stage passes the decoded values back to a source with residual
+/// write-back (ext/source.hpp). A codec that is not a stage, such as any_chain, writes a whole payload instead of
+/// values and side information (encodes_payload_from).
 template <class C, class In, class E, class Source>
 concept encodes_from = requires(C const& c, context<In, E> const& cx, Source const& from,
                                 encoded_on<E, output_of<C, In>> y) {
@@ -136,8 +137,8 @@ void decode_payload(C const& c, context<In, E> const& cx, span_on<E, std::byte c
 }
 
 /// A stage that decodes and sums the outputs of all ranks in one pass. A chain satisfies the concept if its last stage
-/// does, and if its other stages are linear and equal on all ranks. A codec that is no stage, such as any_chain, reads
-/// whole payloads instead (sums_payloads).
+/// satisfies adds_parts, and if its other stages are linear and equal on all ranks. A codec that is not a stage, such
+/// as any_chain, reads whole payloads instead of outputs (sums_payloads).
 template <class C, class In, class E>
 concept sums_parts = requires(C const& c, context<In, E> const& cx, gathered_on<E, output_of<C, In>> in,
                               accum<In> factor, values_on<E, In> x) {
@@ -173,7 +174,7 @@ void decode_sum(C const& c, context<In, E> const& cx, span_on<E, std::byte const
   }
 }
 
-/// A stage whose decode_sum returns a sum, not a majority vote. The earlier stages of a chain can decode a sum.
+/// A stage whose decode_sum returns a sum, not a majority vote. The earlier stages of a chain can decode only a sum.
 template <class C, class In, class E>
 concept adds_parts = sums_parts<C, In, E> && !traits_of<C>.votes;
 

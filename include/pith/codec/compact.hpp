@@ -18,7 +18,8 @@ struct payload_piece {
   std::size_t at, used;
 };
 
-/// The used parts of a stage's output. By default, the used parts are `count` values and all side information.
+/// `used_values` and `used_side_bytes` return the sizes of the used parts of a stage's output with this count. By
+/// default, `count` values and all side information are used.
 template <class S>
 std::uint64_t used_values(S const& s, shape const& dims, std::uint64_t count) {
   if constexpr (requires { s.used_values(dims, count); }) {
@@ -42,10 +43,10 @@ struct stage_use {
   std::size_t side;
 };
 
-/// A visitor of the used pieces of a payload. `piece` receives the pieces: for each stage its side information, then the
-/// values. `count` returns the count at byte `offset` of the side information that begins at byte `side` of the payload.
-/// The next call of `piece` receives this side information. `most` is the largest valid count. Stages clamp larger
-/// counts.
+/// A visitor of the used pieces of a payload. `piece` receives the pieces: for each stage its side information, then
+/// the values. `count` returns the count at byte `offset` of the side information that begins at byte `side` of the
+/// payload. The next call of `piece` receives this side information. `most` is the largest valid count. Stages clamp
+/// larger counts.
 class piece_visitor {
  public:
   virtual std::uint32_t count(std::size_t side, std::size_t offset, std::uint64_t most) = 0;
@@ -102,7 +103,8 @@ void visit_pieces(C const& c, shape const& dims, piece_visitor& visitor) {
   }
 }
 
-/// Lists the used pieces of a payload. Reads the counts from the payload, or from the compacted payload.
+/// A visitor that lists the used pieces of a payload. The visitor reads the counts from `bytes`, which are the payload
+/// or, if `is_compacted` is true, the compacted payload.
 template <class E>
 class piece_list final : public piece_visitor {
  public:

@@ -43,7 +43,7 @@ inline void require_size(char const* verb, char const* what, std::size_t expecte
 inline void require_room(char const* verb, std::size_t expected, std::size_t got) {
   require(got >= expected, verb, ": payload must have at least ", expected, " bytes, got ", got);
 }
-/// Checks that the workspace suffices for encoding and decoding.
+/// Throws if the workspace has fewer than workspace_bytes, which encoding and decoding need.
 template <class In, class C, executor E>
 void require_scratch(char const* verb, E const& exec, C const& codec, shape const& dims, workspace_on<E> const& ws) {
   ws.require(verb, "workspace_bytes", workspace_bytes<In>(exec, codec, dims));
@@ -58,7 +58,8 @@ inline constexpr bool is_state_for = false;
 template <class In, class C, class E>
 inline constexpr bool is_state_for<codec_state<In, C, E>, C, E> = true;
 
-/// True if codec C on E can read, or write, a gradient of type X with a state of type S.
+/// `readable_by` and `writable_by` are true if codec C on E, with a state of type S, can read or write a gradient of
+/// type X.
 template <class X, class S, class C, class E>
 concept readable_by = is_state_for<S, C, E> && std::convertible_to<X, span_on<E, typename S::element const>>;
 template <class X, class S, class C, class E>

@@ -156,7 +156,7 @@ class rated : public codec_base {
     detail::encode_payload_from<In>(codec_, cx, from, payload, replicated, codec_part(local));
   }
 
-  /// False in dense steps, because C cannot decode their payloads.
+  /// True if decode_sum_payloads may be called. False in dense steps, whose payloads C cannot decode.
   bool sums_payloads() const {
     if constexpr (requires { codec_.sums_payloads(); }) {
       return !is_dense_ && codec_.sums_payloads();
@@ -183,7 +183,7 @@ class rated : public codec_base {
  private:
   static auto& codec_part(auto& local) { return std::get<0>(local.each); }
 
-  /// Encodes and decodes at each rate to measure the kept energy.
+  /// Writes the kept energy at each measured rate to energies_in(local). Encodes and decodes once per rate.
   template <class In, executor E>
   void measure(context<In, E> const& cx, values_on<E, In const> x, auto const& replicated, auto& local) const {
     auto* const energies = energies_in(local);

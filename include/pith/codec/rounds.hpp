@@ -62,7 +62,7 @@ constexpr bool is_affine([[maybe_unused]] C const& c) {
   }
 }
 
-/// The element kind of a summable codec's values.
+/// The element kind of a summable codec's values; `bytes` for other codecs.
 template <class In, class C>
 constexpr element_kind value_kind(C const& c) {
   if constexpr (requires {

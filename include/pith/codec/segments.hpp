@@ -31,7 +31,8 @@ struct segment {
 
 namespace detail {
 
-/// Segments in an executor's memory. `before[s]` is the number of the kernel's blocks that come before segment s.
+/// The segments of a batch, and the division of one kernel's blocks among the segments. before[s] is the number of
+/// blocks that come before segment s. Both arrays are in the executor's memory.
 struct segment_blocks {
   segment const* segments;
   std::uint64_t const* before;
@@ -77,15 +78,15 @@ struct batched : block_size_of<typename Maker::body> {
   }
 };
 
-/// A codec whose engine works on segments. `programs` is the number of kernels. `blocks` returns a kernel's number of
-/// blocks for a tensor with n elements.
+/// A codec with a batch engine, which processes all segments of a batch in a fixed number of kernels. A kernel has a
+/// number below `programs`. blocks(kernel, n, span) returns its number of blocks for a tensor with n elements.
 template <class C>
 concept batches = requires(C const& c) {
   { c.batch().programs } -> std::convertible_to<unsigned>;
   { c.batch().blocks(0u, std::uint64_t{}, std::uint32_t{}) } -> std::same_as<std::uint64_t>;
 };
 
-/// The number of kernels in a codec's batch engine; 0 if the codec has no batch engine.
+/// Returns `programs` of a codec's batch engine; 0 if the codec has no batch engine.
 template <class C>
 unsigned programs_of([[maybe_unused]] C const& codec) {
   if constexpr (batches<C>) {
@@ -95,7 +96,8 @@ unsigned programs_of([[maybe_unused]] C const& codec) {
   }
 }
 
-/// For each kernel, returns the number of blocks before each tensor, and then the total.
+/// For each kernel, returns the number of blocks before each tensor, and then the total. `span` is the executor's
+/// items_per_block.
 template <class C>
 std::vector<std::uint64_t> blocks_before(C const& codec, std::vector<tensor_place> const& tensors, std::uint32_t span) {
   auto before = std::vector<std::uint64_t>();
@@ -125,7 +127,7 @@ segment make_segment(C const& codec, tensor_place const& at) {
   return made;
 }
 
-/// The total size of all payloads, and the end of the last payload.
+/// The total size of all payloads, and the end of the last payload, in bytes.
 struct payload_extent {
   std::size_t sum = 0, end = 0;
 };
@@ -176,7 +178,8 @@ class segment_table {
 
   std::size_t programs() const { return before_.size() / (tensors_.size() + 1); }
 
-  /// The number of blocks of one kernel for all tensors, and the segment to which each block belongs.
+  /// `blocks` returns the number of blocks of one kernel for all tensors. `over` returns the division of these blocks
+  /// among the segments.
   std::uint64_t blocks(unsigned program) const { return before_[program * (tensors_.size() + 1) + tensors_.size()]; }
   detail::segment_blocks over(unsigned program) const {
     auto const count = tensors_.size();

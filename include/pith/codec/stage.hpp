@@ -21,8 +21,8 @@ using output_of = typename std::remove_cvref_t<S>::template output<In>;
 
 namespace detail {
 
-/// The number of scratch bytes. For a variable-rate stage, the number includes space for a copy of the count, which is
-/// the number of emitted values. Decoding limits this copy to the capacity.
+/// The number of scratch bytes that encoding and decoding take. For a variable-rate stage, the number includes space
+/// for a copy of the count, which is the number of emitted values. Decoding limits this copy to the capacity.
 template <class In, class S, class E>
 constexpr std::size_t scratch_bytes(S const& s, E const& exec, shape const& dims) {
   constexpr auto count = traits_of<S>.is_variable() ? scratch_for<std::uint32_t>(1) : 0;
@@ -85,8 +85,9 @@ concept stage_on =
 ///     decode(context<In, E> const&, encoded<Out const>, value_view<In>[, replicated const&])
 ///
 /// A stateless stage omits the states. A variable-rate stage writes the number of its values to *y.values.count, which
-/// is the first 4 bytes of its side information. A variable-rate stage also writes zeros to the unused slots after its
-/// values. The count that `decode` receives is at most the capacity, even for a corrupt payload.
+/// is in its side information (by default, the first 4 bytes; see count_offset). A variable-rate stage also writes
+/// zeros to the unused slots after its values. The count that `decode` receives is at most the capacity, even for a
+/// corrupt payload.
 template <class S, class In, class E>
 concept stage = executor<E> && detail::stage_on<std::remove_cvref_t<S>, In, E>;
 
@@ -119,7 +120,7 @@ struct clamp_count {
   PITH_HD void operator()(std::uint64_t) const { *to = *from < most ? *from : static_cast<std::uint32_t>(most); }
 };
 
-/// Returns a view of `y` in a received payload, with the count clamped to the capacity.
+/// Returns `y`, a view of a received payload, with a pointer to a copy of its count that is clamped to the capacity.
 template <class In, class S, class E, class Encoded>
 Encoded trusted(S const& s, context<In, E> const& cx, Encoded y) {
   if constexpr (traits_of<S>.is_variable()) {
@@ -130,7 +131,8 @@ Encoded trusted(S const& s, context<In, E> const& cx, Encoded y) {
   return y;
 }
 
-/// `encode` and `decode` free the scratch memory that the stage took, after the stage has run.
+/// `encode` and `decode` run a stage, which may or may not have states. Then they free the scratch memory that the
+/// stage took.
 template <class In, class S, class E, class Replicated, class Local>
 void encode(S const& s, context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, output_of<S, In>> y,
             [[maybe_unused]] Replicated const& replicated, [[maybe_unused]] Local& local) {

@@ -41,8 +41,8 @@ struct field_form {
 /// Visits the buffers of a state one by one, for example to save, load or describe them.
 class field_visitor {
  public:
-  /// The default kind of a field. In replicated state, the default is `replicated`. In rank-local state, the default is
-  /// `share` for floating-point elements, and `learned` for other elements.
+  /// Visits a field of the default kind. In replicated state, the default is `replicated`. In rank-local state, the
+  /// default is `share` for floating-point elements, and `learned` for other elements.
   template <class T, class E>
   void operator()(buffer<T, E>& field) {
     (*this)(field, !is_local_ ? field_kind::replicated : real<T> ? field_kind::share : field_kind::learned);
@@ -112,7 +112,8 @@ concept stateless = std::same_as<std::remove_const_t<T>, no_state>;
 struct replicated_part {};
 struct local_part {};
 
-/// The states of a codec that consists of several parts.
+/// A state that consists of several states, for example those of a chain's stages. `Part` is replicated_part or
+/// local_part.
 template <class Part, class... State>
 struct states {
   std::tuple<State...> each;
@@ -135,7 +136,8 @@ concept has_local = requires(S const& s, E const& exec, shape const& dims) {
 
 }  // namespace detail
 
-/// State that is equal on all ranks, for example a basis. The type is no_state if the stage has no make_replicated.
+/// Creates the replicated state of `s`, for example a basis, which is equal on all ranks. Returns no_state if `s` has
+/// no make_replicated.
 template <class In, class S, executor E>
 auto make_replicated(E const& exec, S const& s, encoding_id const& id, shape const& dims) {
   if constexpr (detail::has_replicated<S, In, E>) {
@@ -145,7 +147,7 @@ auto make_replicated(E const& exec, S const& s, encoding_id const& id, shape con
   }
 }
 
-/// State that differs between ranks, for example a residual. The type is no_state if the stage has no make_local.
+/// Creates the rank-local state of `s`, for example a residual. Returns no_state if `s` has no make_local.
 template <class In, class S, executor E>
 auto make_local(E const& exec, S const& s, shape const& dims) {
   if constexpr (detail::has_local<S, In, E>) {

@@ -115,7 +115,8 @@ class reproducible_sums {
   struct part_of {};
   reproducible_sums(part_of, Comm& whole, unsigned color) : comm_(whole.split(color)) {}
 
-  /// Two copies of a tensor, padded to equal parts.
+  /// The memory of one reduction. Both buffers have the size of the tensor, padded so that every rank sums an equal
+  /// part. `pieces` receives all ranks' values of this rank's part; `sums` receives the sums of all parts.
   struct parts {
     std::vector<std::byte> pieces, sums;
   };

@@ -154,9 +154,10 @@ class l_greco {
     return *found;
   }
 
-  /// Rounds all errors up to whole bins. The budget is the sum of the rounded errors at the reference rate, so the
-  /// reference rate always fits. Because of the rounding, the budget may exceed `bins`. A choice whose error alone
-  /// exceeds `allowed` never fits.
+  /// Chooses the rates that send the fewest bytes with a total error within the budget. Errors are counted in units of
+  /// allowed / bins, rounded up, where `allowed` is the total error at the reference rate. The budget is the sum of
+  /// these counts at the reference rate, so the reference rate always fits. Because of the rounding, the budget may
+  /// exceed `bins`. A rate whose error for one tensor exceeds `allowed` never fits.
   void choose() {
     double allowed = 0;
     for (auto const& t : trials_) allowed += t.rate == options_.reference ? t.lost : 0;

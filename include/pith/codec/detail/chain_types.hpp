@@ -10,7 +10,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The output type of the last stage. This type exists if each stage accepts the output of the previous stage.
+/// `type` is the output type of a chain's last stage. It exists if each stage accepts the output of the previous stage.
 template <class In, class... S>
 struct chained {};
 template <class In>

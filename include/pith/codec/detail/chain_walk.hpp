@@ -14,7 +14,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The stages of a chain from stage I to the last stage. any_chain has a tail with an index that is known at run time.
+/// The stages of a chain from stage I to the last stage. In the tail of an any_chain, the index of the first stage is
+/// known only at run time.
 template <std::size_t I, class... S>
 struct chain_tail {
   static constexpr bool may_end = I + 1 == sizeof...(S), may_continue = !may_end;
@@ -138,8 +139,8 @@ void decode_stages(Tail const& tail, context<In, E> const& cx, encoded_on<E, Out
   decode_stages(tail, cx, y, x, replicated, decode_last);
 }
 
-/// The first stage selects entries from the source, and the other stages encode the entries. Then the decoded entries
-/// are written back to the source, and the source updates its residual.
+/// Encodes from a source: the first stage selects entries, and the other stages encode their values. Then the first
+/// stage writes the decoded values back to the source, and the source updates its residual.
 template <class Tail, class In, class E, class Source, class Out, class Replicated, class Local>
 void encode_selected(Tail const& tail, context<In, E> const& cx, Source const& from, encoded_on<E, Out> y,
                      Replicated const& replicated, Local& local) {

@@ -44,7 +44,8 @@ class policy_states {
     bool is_like(part const& other) const { return type == other.type && bytes == other.bytes; }
   };
 
-  /// Identifies the type of a state. For a type-erased state, identifies the type of the wrapped state.
+  /// Returns an address that identifies the type of a state, or, for a type-erased state, the type of the wrapped
+  /// state.
   template <class S>
   static void const* type_of(S const& state) {
     if constexpr (requires { state.type(); }) {

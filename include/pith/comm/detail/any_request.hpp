@@ -53,7 +53,8 @@ using gather_request = decltype(std::declval<Comm&>().all_gather(
 template <class Comm, class E, class T>
 using sum_request =
     decltype(std::declval<Comm&>().all_reduce(std::declval<E const&>(), span_on<E, T>(), reduction::sum));
-/// The request of an optional collective, or `completed` if the communicator lacks the collective.
+/// `piece_request` is the request type of all_to_all, and `send_request` that of send_recv. If the communicator lacks
+/// the collective, the type is `completed`.
 template <class Comm, class E>
 struct piece_request {
   using type = completed;

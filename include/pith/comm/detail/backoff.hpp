@@ -6,8 +6,9 @@
 
 namespace pith::inline v0::detail {
 
-/// Sleep times between polls. The first sleep times are short, so that a short transfer is detected early. Later sleep
-/// times are longer. All sleep times are much shorter than the time that a transport can send without a poll.
+/// A sequence of sleep times between polls; next() returns the next sleep time. The first sleep times are short, so
+/// that a short transfer is detected early. Later sleep times are longer. All sleep times are much shorter than the
+/// time that a transport can send without a poll.
 class backoff {
  public:
   using duration = std::chrono::microseconds;

@@ -10,7 +10,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Registers memory that is never freed, since a transport may still use the memory.
+/// Leaks memory intentionally, since a transport may still use this memory.
 inline void keep(void* memory) {
   static std::mutex mutex;
   static auto& kept = *new std::vector<void*>();

@@ -33,7 +33,8 @@ struct mpi_call {
   std::vector<MPI_Datatype> types;
   std::vector<std::byte> memory;
 
-  /// When the messages of `agreement` have completed, the ranks' sizes agree if `received` == `expected`.
+  /// The messages that compare the sizes of ranks. When they have completed, the sizes are equal if `received` ==
+  /// `expected`.
   std::array<message, 2> agreement;
   std::array<std::int64_t, 2> sent, expected, received;
 
@@ -138,7 +139,7 @@ class mpi_request {
     return &call_->messages.back().request;
   }
   void check(int code) { link_->check(code, name_); }
-  /// Memory that is valid for as long as MPI may use it.
+  /// Returns memory that is valid for as long as MPI may use it.
   std::byte* memory(std::size_t bytes) {
     call_->memory.resize(bytes);
     return call_->memory.data();
@@ -197,7 +198,8 @@ class mpi_request {
     return done;
   }
 
-  /// If the sizes of two ranks differ, both ranks throw, so that neither rank waits for missing bytes.
+  /// Throws if the sizes of ranks differ, after the messages that compare the sizes have completed. Each of these ranks
+  /// throws, so that no rank waits for missing bytes.
   void agree() {
     auto& [first, second] = call_->agreement;
     if (has_agreed_ || !is_done(first.request) || !is_done(second.request)) return;

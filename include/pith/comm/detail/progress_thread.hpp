@@ -10,8 +10,9 @@
 
 namespace pith::inline v0::detail {
 
-/// start(job) runs the job on the thread, and returns at once. `join()` waits for the job and rethrows the job's
-/// exception. The thread sleeps between jobs. The destructor waits for the job, so every job must end.
+/// A thread that runs one job at a time. start(job) runs the job on the thread, and returns at once. `join()` waits for
+/// the job and rethrows the job's exception. The thread sleeps between jobs. The destructor waits for the job, so every
+/// job must end.
 class progress_thread {
  public:
   progress_thread() : thread_([this] { work(); }) {}

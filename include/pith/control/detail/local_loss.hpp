@@ -15,8 +15,9 @@
 
 namespace pith::inline v0::detail {
 
-/// A call returns sqrt(sum |g - D(C(g))|^2 / sum |g|^2), summed over the tensors that were passed to `add()`. Each
-/// tensor has its own codec. A call encodes and decodes each of these tensors, and waits once on the host.
+/// A function object that returns sqrt(sum |g - D(C(g))|^2 / sum |g|^2), summed over the tensors that were passed to
+/// `add()`. Each tensor has its own codec. A call encodes and decodes each of these tensors, and waits once on the
+/// host.
 template <real In, executor E, class C>
 class local_loss {
  public:

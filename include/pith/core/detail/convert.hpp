@@ -8,7 +8,7 @@
 
 namespace pith::inline v0::detail {
 
-/// to[i] = from[i], converted.
+/// Sets to[i] to from[i], converted to `To`.
 template <class To, class From>
 struct convert {
   From const* from;
@@ -45,7 +45,7 @@ struct add {
   PITH_HD void operator()(std::uint64_t i) const { to[i] += element_cast<To>(from[i]); }
 };
 
-/// to[i] = factor (to[i] - from[i]).
+/// Sets to[i] to factor (to[i] - from[i]).
 template <class In>
 struct scale_difference {
   In const* from;

@@ -98,7 +98,7 @@ using packed_word = std::conditional_t<
 template <unsigned Bits>
 using symbol_word = std::conditional_t<(Bits <= 8), std::uint8_t, std::uint16_t>;
 
-/// Pack and unpack a whole octet of symbols of Bits <= 8 bits.
+/// `packed_octet` packs eight symbols of Bits <= 8 bits, and `unpacked_octet` unpacks them.
 template <unsigned Bits>
 PITH_HD packed_word<Bits> packed_octet(std::uint8_t const* symbols) {
   std::uint64_t v;
@@ -148,8 +148,8 @@ PITH_HD void unpack_octet(std::uint8_t const* bytes, std::uint64_t count, symbol
   }
 }
 
-/// Pack and unpack the symbols of a block, whose first element begins an octet. The threads of the block's team share
-/// the work.
+/// `pack_symbols` packs the symbols of a block, and `unpack_symbols` unpacks them. The block begins at a multiple of
+/// eight elements. The threads of the block's team share the work.
 template <unsigned Bits, class Team, class Count>
 PITH_HD void pack_symbols(Team const& team, symbol_word<Bits> const* symbols, Count count, std::uint8_t* bytes) {
   auto const full = count / static_cast<std::uint32_t>(octet), rest = count % static_cast<std::uint32_t>(octet);

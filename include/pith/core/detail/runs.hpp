@@ -14,7 +14,7 @@ namespace pith::inline v0::detail {
 ///   read(p)        an object whose [i] is p[i]: p itself, or a copy in registers
 ///   write(p, f)    p[i] = f(i)
 ///
-/// Runs of at most one octet also have these functions:
+/// Runs of at most one octet (8 elements) also have these functions:
 ///
 ///   pack<Bits>(symbols, bytes), unpack<Bits>(bytes, symbols)
 template <class Count>

@@ -9,9 +9,9 @@
 
 namespace pith::inline v0::detail {
 
-/// A tile is 16,384 values in 8 rows of 2,048 lanes. First, the rows of each lane are merged in order. Then the upper
-/// half of the lanes is merged into the lower half, repeatedly, until one lane is left. The results of all tiles are
-/// reduced in the same way.
+/// A tile is 16,384 values in 8 rows of 2,048 values. Lane i consists of value i of each row. First, the values of each
+/// lane are merged in the order of rows. Then the upper half of the lanes is merged into the lower half, repeatedly,
+/// until one lane is left. The results of all tiles are reduced in the same way.
 inline constexpr std::uint32_t tile_lanes = 2048;
 inline constexpr std::uint32_t tile_rows = 8;
 inline constexpr std::uint32_t tile = tile_lanes * tile_rows;
@@ -52,7 +52,8 @@ PITH_HD void reduce_tile(Team const& team, T* lane, std::uint32_t count, F const
   merge_lanes(team, lane, lanes, merge);
 }
 
-/// If a row has `width` values, the merged value of row r is stored in lanes[row_stride(width) r].
+/// The distance between the results of two rows in `merge_rows`: if rows have `width` values, the result of row r is
+/// stored in lanes[row_stride(width) r].
 PITH_HD constexpr std::uint32_t row_stride(std::uint32_t width) { return width < 2 ? 1 : half_of(width); }
 
 /// In each row, merges lanes [half, 2 half) into lanes [0, half), and repeats this with half / 2, half / 4, ..., 1.
@@ -78,7 +79,8 @@ PITH_HD void fold_rows(Team const& team, T* lanes, std::uint32_t rows, Stride st
   }
 }
 
-/// In each row, merges the values f at indices `half` and above into the lanes below `half`.
+/// For each row, merges value half + j into lane j, for j < upper. A row consists of half + upper values, which f
+/// returns, and has `half` lanes.
 template <team Team, class T, class F, class Merge>
 PITH_HD void merge_upper(Team const& team, T* lanes, std::uint32_t rows, std::uint32_t half, std::uint32_t upper,
                          F const& f, Merge merge) {
@@ -89,8 +91,8 @@ PITH_HD void merge_upper(Team const& team, T* lanes, std::uint32_t rows, std::ui
   });
 }
 
-/// One thread reduces one row to lane[0]. The length of each loop is a constant, and is half the length of the previous
-/// loop.
+/// Merges the lanes of one row in one thread, first lanes [half, 2 half) into lanes [0, half), and returns the result.
+/// With a constant `half`, all loops have constant lengths.
 template <class T, class Merge>
 PITH_HD T fold_row(T* lane, constant<0>, Merge const&) {
   return lane[0];
@@ -129,8 +131,8 @@ PITH_HD T merge_row(std::uint32_t width, F const& f, std::uint32_t at, Merge con
   return fold_row(lane, half / 2, merge);
 }
 
-/// Merges `rows` rows with `width` <= tile_lanes values each. The threads of a team merge different rows in parallel. A
-/// team of one thread merges the rows one by one.
+/// For each r < rows, sets lanes[row_stride(width) r] to the merge of f(r width + i) over i < width, where width <=
+/// tile_lanes. The last overload is for teams of one thread, which merge the rows one by one.
 template <team Team, class T, class F, class Merge>
   requires(!std::derived_from<Team, lone_thread>)
 PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, std::uint32_t width, F const& f, Merge merge) {

@@ -9,8 +9,9 @@
 #if PITH_VECTOR_LOOPS
 #include <immintrin.h>
 
-/// The functions for AVX-512 compress indices in a register, and then store a whole vector, because instructions that
-/// compress into memory are slow on some CPUs.
+/// The functions `at_least_...` append to the list `to`, in ascending order, each index i < n with magnitude_bits(x[i])
+/// >= least. They return the length of the list. The functions for AVX-512 compress indices in a register, and then
+/// store a whole vector, because instructions that compress into memory are slow on some CPUs.
 namespace pith::inline v0::detail {
 
 template <class A>
@@ -23,7 +24,8 @@ inline std::uint32_t at_least_one_by_one(A const* x, std::uint32_t i, std::uint3
   return kept;
 }
 
-/// Appends `first` + i to a list, for each bit i of `mask` that is 1.
+/// Appends `first` + i to the list `to`, which has `kept` indices, for each bit i of `mask` that is 1. Returns the new
+/// length.
 PITH_TARGET_AVX2 inline std::uint32_t append_ones(std::uint32_t mask, std::uint32_t first, std::uint32_t* to,
                                                   std::uint32_t kept) {
   for (; mask != 0; mask = _blsr_u32(mask)) to[kept++] = first + _tzcnt_u32(mask);

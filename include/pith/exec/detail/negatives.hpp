@@ -22,8 +22,8 @@ PITH_TARGET_AVX2 inline std::uint32_t negatives_avx2(float const* x, std::uint32
   return i;
 }
 
-/// This function is not a lambda, because nvcc drops the target attribute when it rewrites a lambda for the host
-/// compiler.
+/// Returns a mask in which bit i is x[i] < 0, for i < 4. This function is not a lambda, because nvcc drops the target
+/// attribute when it rewrites a lambda for the host compiler.
 PITH_TARGET_AVX2 inline int below_zero_of_four(double const* x) {
   return _mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(x), _mm256_setzero_pd(), _CMP_LT_OQ));
 }

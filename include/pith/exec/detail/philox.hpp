@@ -9,9 +9,10 @@
 #if PITH_VECTOR_LOOPS
 #include <immintrin.h>
 
-/// Each 32-bit word occupies a 64-bit lane. The vector multiplication ignores the upper half of a lane, so no
-/// instruction needs to clear this half. One Philox round takes two multiplications, two shifts, and two (AVX-512) or
-/// four (AVX2) exclusive-or operations. Compilers do not find this form themselves.
+/// The functions write the random numbers of 8 or 16 blocks with consecutive counters. Each 32-bit word occupies a
+/// 64-bit lane. The vector multiplication ignores the upper half of a lane, so no instruction needs to clear this half.
+/// One Philox round takes two multiplications, two shifts, and two (AVX-512) or four (AVX2) exclusive-or operations.
+/// Compilers do not find this form themselves.
 namespace pith::inline v0::detail {
 
 PITH_TARGET_AVX2 inline void philox_8_avx2(random_block counter, philox_key key, std::uint16_t* to) {

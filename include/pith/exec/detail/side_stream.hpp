@@ -64,8 +64,8 @@ class side_stream {
     return event_owner(event);
   }
 
-  /// A single event is enough for all calls, since cudaStreamWaitEvent refers to the last recording of the event before
-  /// the call.
+  /// Makes later work of `then` wait for all work that is on `first`. One event is enough for all calls, since
+  /// cudaStreamWaitEvent refers to the last recording of the event before the call.
   void order(cudaStream_t first, cudaStream_t then) const {
     check_cuda(cudaEventRecord(event_.get(), first), "cudaEventRecord");
     check_cuda(cudaStreamWaitEvent(then, event_.get(), 0), "cudaStreamWaitEvent");

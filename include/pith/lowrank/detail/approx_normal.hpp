@@ -9,8 +9,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Returns an approximately normal number with mean 0 and variance 1, which is a scaled sum of eight uniform integers.
-/// The sum is exact, so the result is bitwise equal on every machine.
+/// Makes approximately normal numbers with mean 0 and variance 1. Each number is a scaled sum of eight uniform
+/// integers. The sum is exact, so the numbers are bitwise equal on every machine.
 template <class A>
 struct approx_normal {
   /// Normalizes the sum of eight uniform draws from 0 .. 65535: subtracts the mean and divides by the standard

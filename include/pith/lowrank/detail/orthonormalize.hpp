@@ -131,7 +131,8 @@ struct times_triangle {
   }
 
  private:
-  /// Columns are computed from last to first, because each column needs the old values of earlier columns.
+  /// Replaces a row of P by the row's product with T. Columns are computed from last to first, because each column
+  /// needs the old values of earlier columns.
   PITH_HD void multiply(A* row) const {
     auto const* const low = t + rank * rank;
     for (auto c = rank; c-- > 0;) {
@@ -145,8 +146,8 @@ struct times_triangle {
   }
 };
 
-/// Applies Gram-Schmidt twice, in one block. For doubles, this method replaces Cholesky-QR, because Cholesky-QR rounds
-/// P^T P and so loses half of the significant bits.
+/// Makes the columns of P orthonormal: applies Gram-Schmidt twice, in one block. For doubles, this method replaces
+/// Cholesky-QR, because Cholesky-QR rounds P^T P and so loses half of the significant bits.
 struct gram_schmidt {
   static constexpr std::uint32_t lanes = 256;
   struct memory {

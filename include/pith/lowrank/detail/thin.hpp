@@ -27,8 +27,9 @@ constexpr std::uint64_t thin_elements(thin_shape const& size, std::uint64_t bloc
 inline constexpr std::uint32_t thin_group = 4;
 inline constexpr std::uint32_t thin_strip = 512;
 
-/// The strip length. `Two` is true if a source or sink consists of two tensors. A host then reads short strips of many
-/// rows at three quarters of the speed of long strips. So hosts use longer strips. Devices need small blocks.
+/// The strip length of loops over several rows in the memory `Space`. `Two` is true if a source or sink consists of two
+/// tensors. A host then reads short strips of many rows at three quarters of the speed of long strips. So hosts use
+/// longer strips. Devices need small blocks.
 template <memory_space Space, bool Two>
 inline constexpr std::uint32_t strip_of_rows = (Two && std::same_as<Space, host_space>) ? 2048 : thin_strip;
 

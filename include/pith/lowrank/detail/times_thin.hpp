@@ -16,9 +16,9 @@ PITH_HD constexpr std::uint64_t thin_segments(thin_shape const& size) {
   return (size.columns + thin_segment - 1) / thin_segment;
 }
 
-/// Computes partial products P = M Q, one per `thin_segment` columns of M. A sum has 32 lanes. Each lane adds every
-/// 32nd term in order, and lanes are merged as in a tile of summation.hpp. M is a source with element type A. Q is
-/// stored in column-major order.
+/// Computes partial products P = M Q, one per `thin_segment` columns of M. Each sum consists of 32 partial sums
+/// (lanes). Lane i adds terms i, i + 32, ... in order, and the lanes are merged as in a tile of summation.hpp. M is a
+/// source with element type A. Q is stored in column-major order.
 template <class Source, class A, memory_space Space>
 struct times_thin {
   /// True if the source consists of two tensors. A block then first loads its rows, one by one, into block-local
@@ -100,7 +100,7 @@ struct times_thin {
     add_steps<1, Steps>(team, sums + even * width * lanes, a.tail(even * pitch), pitch, b, 1, count, width, ahead);
   }
 
-  /// Adds `Steps` terms to each of `count` lanes, for `times` groups of `Rows` rows.
+  /// Adds `Steps` terms to each sum of `count` lanes, for `times` groups of `Rows` rows.
   template <std::uint32_t Rows, std::uint32_t Steps, class Team, class From, class Count, class Width>
   PITH_HD void add_steps(Team const& team, double* sums, From const& a, std::uint64_t pitch, double const* b,
                          std::uint32_t times, Count count, Width width, std::uint32_t ahead) const {

@@ -114,7 +114,7 @@ struct dequantize_block {
     }
   }
 
-  /// Computes the sum over the first `ranks` ranks.
+  /// Sets fast.sum to the sums of the first `ranks` ranks' decoded values.
   template <class Team, class Count, class Width>
   PITH_HD void sum_up(Team const& team, memory& fast, bucket_run const& run, Count count, Width width,
                       unsigned ranks) const {

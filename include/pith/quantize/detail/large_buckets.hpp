@@ -24,7 +24,7 @@ struct member_lanes {
   static_assert(sizeof(statistic_of<Rule, A>) == sizeof(double) * member_count<Rule>,
                 "pith: scalar_quantizer<Rule>: members must list all members of the statistic");
 
-  /// Adds a row of values to the lanes. If `is_first` is true, initializes the lanes instead.
+  /// Merges the statistic of value p[i] into lane i, for each i < Span. If `is_first` is true, sets the lanes instead.
   PITH_HD void add(Rule const& rule, A const* p, bool is_first) { add_each(rule, p, is_first, each()); }
   PITH_HD void store(statistic_of<Rule, A>* to) const {
     for (std::uint32_t i = 0; i < Span; ++i) store_each(to[i], i, each());
@@ -52,7 +52,8 @@ struct member_lanes {
   }
 };
 
-/// Returns zeroed counters, one per bucket. The counter of a single bucket is `id.arrived` if that pointer is not null.
+/// Returns zeroed counters of finished tiles, one per bucket. The counter of a single bucket is `id.arrived` if that
+/// pointer is not null.
 template <executor E>
 std::uint32_t* arrival_words(E const& exec, encoding_id const& id, std::uint64_t buckets, workspace_on<E>& ws) {
   if (buckets == 1 && id.arrived != nullptr) return id.arrived;
@@ -61,8 +62,8 @@ std::uint32_t* arrival_words(E const& exec, encoding_id const& id, std::uint64_t
   return words;
 }
 
-/// Computes the statistic of one tile of a bucket. If `code` needs no scale (is_scale_free), also writes the tile's
-/// symbols. The block that finishes the last tile computes the bucket's scale.
+/// Computes the statistic of one tile (core/detail/summation.hpp) of a bucket. If `code` needs no scale
+/// (is_scale_free), also writes the tile's symbols. The block that finishes the last tile computes the bucket's scale.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct measure_tiles {
   static_assert(tile_lanes % Span == 0 && Span % measured_part<Source, Span> == 0);
@@ -100,8 +101,9 @@ struct measure_tiles {
     team.for_each(1u, [=](std::uint32_t) { *out = rule.finish(mine[0], width, A{}); });
   }
 
-  /// Measures a whole tile in one thread. Lane i merges element i of each row of `tile_lanes` elements. The function
-  /// processes a few lanes of all rows at a time, so that the lanes stay in the L1 cache.
+  /// Measures a tile of full size with vector instructions: merges all rows of a few lanes at a time, so that these
+  /// lanes stay in the L1 cache. Returns false, without effect, if the tile is smaller, the rule has no list of
+  /// members, or the team works by octets.
   template <class Team>
   PITH_HD bool add_columns([[maybe_unused]] Team const& team, [[maybe_unused]] memory& fast,
                            [[maybe_unused]] bucket_run const& run) const {

@@ -132,7 +132,7 @@ struct look_up_means {
   }
 
  private:
-  /// Processes the block row by row, so that no division per element is needed.
+  /// Adds one rank's values to the sums. Processes the block row by row, so that no division per element is needed.
   template <class Team>
   PITH_HD void add(Team const& team, memory& fast, std::uint64_t first, std::uint32_t count, means const* its) const {
     auto row = first / columns, column = first % columns;

@@ -8,8 +8,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The symbol of a negative element is 1. If there are no negative elements, or no other elements, the corresponding
-/// mean is 0.
+/// The rule of one_bit: a bucket has two means, one of its negative elements, whose symbol is 1, and one of its other
+/// elements, whose symbol is 0. The mean of no elements is 0.
 struct one_bit_rule {
   static constexpr int bits = 1;
   static constexpr bool draws = false;
@@ -35,7 +35,8 @@ struct one_bit_rule {
   }
   PITH_HD sums merge(sums a, sums b) const { return {a.above + b.above, a.below + b.below, a.n_below + b.n_below}; }
 
-  /// If one mean is NaN, both means are set to NaN, so that a bucket with an infinity decodes to NaN as a whole.
+  /// Returns the two means. If one mean is NaN or infinite, both means are NaN, so that the whole bucket decodes to
+  /// NaN.
   template <class A>
   PITH_HD means<A> finish(sums s, std::uint64_t count, A) const {
     auto const above = mean<A>(s.above, static_cast<double>(count) - s.n_below), below = mean<A>(s.below, s.n_below);

@@ -71,12 +71,13 @@ struct make_dequantize_block {
   }
 };
 
-/// The batch engine of a quantizer. Encoding takes one kernel for tensors without scales or with small buckets (at most
-/// one block), and two kernels for tensors with large buckets.
+/// Encodes and decodes the tensors of a segment_table with a fixed number of kernels. Encoding takes one kernel for all
+/// tensors without scales or with small buckets (at most one block), and at most two kernels for all tensors with large
+/// buckets. Decoding takes one kernel.
 template <class Rule>
 struct quantizer_batch {
-  /// The kernels of the engine, except `large_buckets`. For `large_buckets`, `blocks` returns the number of counters,
-  /// one per large bucket.
+  /// The programs of the engine. Each program is a kernel, except `large_buckets`: for this program, `blocks` returns
+  /// the number of counters, one per large bucket.
   enum work : unsigned { small_buckets, tiles_of_large, large_buckets, parts_of_large, decoding };
   static constexpr unsigned programs = 5;
 

@@ -11,7 +11,7 @@
 
 namespace pith::inline v0::detail {
 
-/// An integer type that holds the sum of `ranks` values from {-1, 0, 1}: 8 bits for up to 127 ranks, else 32 bits.
+/// The integer type of a sum of `ranks` levels from {-1, 0, 1}: 8 bits for up to 127 ranks, else 32 bits.
 constexpr element_kind level_kind(unsigned ranks) { return ranks <= 127 ? element_kind::i8 : element_kind::i32; }
 
 /// Calls f with a value of the integer type that level_kind(ranks) names.

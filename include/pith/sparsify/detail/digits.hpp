@@ -30,7 +30,7 @@ PITH_HD constexpr bits_of<A> infinite_bits() {
   return sizeof(A) == 8 ? static_cast<bits_of<A>>(0x7ff0000000000000u) : 0x7f800000u;
 }
 
-/// The position of one digit in a key. Only keys that begin with `prefix` are counted.
+/// The position of one digit in a key. `begins` is true for keys whose earlier digits are `prefix`.
 template <class Key>
 struct digit_of {
   Key prefix;
@@ -51,9 +51,9 @@ struct digit_memory {
   std::uint32_t digit, rank;
 };
 
-/// bins[d] is the number of keys with digit d. Finds the digit of the key with rank `rank`; the largest key has rank 1.
-/// Also finds the rank of this key among all keys with the same digit. Stores the digit in fast.digit and the rank in
-/// fast.rank.
+/// Finds the digit of the key with rank `rank`, where bins[d] is the number of keys with digit d, and the largest key
+/// has rank 1. Also finds the rank of this key among all keys with the same digit. Stores the digit in fast.digit and
+/// the rank in fast.rank.
 template <team Team>
 PITH_HD void find_digit(Team const& team, digit_memory& fast, std::uint32_t const* bins, std::uint32_t rank) {
   auto* const result = &fast;

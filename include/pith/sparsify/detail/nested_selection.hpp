@@ -60,8 +60,8 @@ struct measuring_source {
   PITH_HD void write_back(std::uint64_t i, A value, A old, A sent) const { from.write_back(i, value, old, sent); }
 };
 
-/// The selection `some` was made among the entries of the selection `all`. Converts the indices of `some` from
-/// positions in `all` to indices of the source, and copies the entries' previous residuals.
+/// Converts the indices of `some`, a selection among the entries of the selection `all`, from positions in `all` to
+/// indices of the source. Also copies the entries' previous residuals.
 template <class In>
 struct place_among {
   selected_entries<In> all, some;

@@ -49,7 +49,7 @@ struct pairs {
   typename pair_pieces<In>::index* indices;
 };
 
-/// For each pair with index i, sets x[i] to the pair's value. Skips padding (no_index).
+/// Sets x[i] to values[j], where i = indices[picked[j]]. Skips padding (i = no_index).
 template <class In>
 struct place_pairs {
   accum<In> const* values;

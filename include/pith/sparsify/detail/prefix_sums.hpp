@@ -7,17 +7,17 @@
 
 namespace pith::inline v0::detail {
 
-/// The number of parts that are summed in parallel.
+/// The number of parts into which a list of counts is divided. The parts are summed in parallel.
 inline constexpr std::uint32_t sum_parts = 256;
 
 struct prefix_memory {
   fast_array<std::uint32_t, sum_parts> sums, spare;
 };
 
-/// The number of counts in a part.
+/// The number of counts in a part of a list of n counts.
 PITH_HD constexpr std::uint32_t part_size(std::uint32_t n) { return (n + sum_parts - 1) / sum_parts; }
 
-/// Sets sums[j] to the sum of all counts in parts 0 .. j.
+/// Returns an array in which element j is the sum of all counts in parts 0 .. j.
 template <team Team, class Count>
 PITH_HD std::uint32_t const* sum_in_parts(Team const& team, prefix_memory& fast, std::uint32_t n, Count const& count) {
   auto* from = fast.sums.data();

@@ -8,8 +8,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Counts keys of one part (selection.hpp). For each digit d, counts the keys that begin with the known digits,
-/// followed by d, and adds the count to bins[d].
+/// For each digit d, counts the keys of one part (selection.hpp) that begin with the known digits, followed by d. Adds
+/// the count to bins[d] of the round.
 template <class Source>
 struct count_digits {
   using A = typename selection<Source>::A;

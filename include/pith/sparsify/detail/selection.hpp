@@ -29,10 +29,10 @@ struct selection_size {
   std::uint32_t rank = 0;     ///< the rank of the lower bound among the sampled keys
   std::uint64_t room = 0;     ///< the largest number of candidates that fit
 
-  /// If k is small compared with n, a sample gives a lower bound of the k-th largest value. On average, m = samples * k
-  /// / n sampled values are among the k largest. The bound is the sampled key with rank m + 4 sqrt(m) + 2, which is
-  /// about four standard deviations above m. So the bound is too large about once in ten thousand cases. For small k,
-  /// `room` suffices for k nonzero values and k zeros.
+  /// Returns the sizes for n and k. If k is small compared with n, a sample gives a lower bound of the k-th largest
+  /// value. On average, m = samples * k / n sampled values are among the k largest. The bound is the sampled key with
+  /// rank m + 4 sqrt(m) + 2, which is about four standard deviations above m. So the bound is too large about once in
+  /// ten thousand cases. For small k, `room` suffices for k nonzero values and k zeros.
   static selection_size of(std::uint64_t n, std::uint64_t k) {
     if (n < 16384 || k > n / 4) return {n, k};
     auto const samples = std::clamp<std::uint64_t>(n / 256 / sampled_line * sampled_line, 4096, 16384);

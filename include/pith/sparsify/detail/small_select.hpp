@@ -76,7 +76,8 @@ struct select_in_block {
     if constexpr (keeping_source<Source>) source.leave(team, first, count, p);
   }
 
-  /// Selects a value if, in descending order of magnitude, fewer than k values precede that value.
+  /// Selects the k largest of n <= `few` values: those that fewer than k values precede in descending order of
+  /// magnitude.
   template <class Team>
   PITH_HD choice rank(Team const& team, choice_memory<A>& fast, A const* p) const {
     auto* const list = fast.list.data();

@@ -91,7 +91,8 @@ struct part_in_sum {
   key bound, end;
   std::uint64_t first;
 
-  /// The function uses masks, because a branch would often be mispredicted and would prevent vectorization.
+  /// Returns the summand of value first + i. Uses masks, because a branch would often be mispredicted and would prevent
+  /// vectorization.
   PITH_HD double operator()(std::uint32_t i) const {
     auto const p = from(first + i);
     auto const counts = key{0} - static_cast<key>(magnitude_bits(p) - bound < end - bound);

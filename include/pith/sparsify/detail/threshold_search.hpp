@@ -33,7 +33,8 @@ struct found_bound {
   PITH_HD bits_of<A> operator()() const { return bits(); }
 };
 
-/// The concept of a search rule. All functions are PITH_HD:
+/// Ends one pass of a search: sets the next bound, or ends the search. The rule computes the next bound. A rule has
+/// these members, whose functions are PITH_HD:
 ///
 ///     first, later                        the terms (survivors.hpp) of the first pass, which includes all nonzero
 ///                                         values, and the terms of each later pass
