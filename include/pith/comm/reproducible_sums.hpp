@@ -59,7 +59,7 @@ struct reduce_pieces {
 ///               tensor three times. all_reduce blocks until this rank has added its part. So all ranks must make the
 ///               calls of all their communicators in the same order. Memory is reused, so repeated equal calls allocate
 ///               only in the first call
-///   errors      the errors of Comm. The memory of a failed call is never freed
+///   errors      the errors of Comm. The memory of a call that throws is never freed
 ///   owns        the Comm
 template <class Comm>
 class reproducible_sums {
@@ -146,7 +146,7 @@ class reproducible_sums {
     }
 
    private:
-    /// The memory of a failed call is never freed: MPI may write to this memory until the program ends.
+    /// If a transfer throws, its memory is never freed, since MPI may write to this memory until the program ends.
     template <class F>
     bool finish(F const& is_done) try {
       if (!is_done()) return false;

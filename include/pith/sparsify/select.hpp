@@ -12,7 +12,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Allocates the memory of a selection, or counts its bytes. `take(T{}, n)` returns memory for n values of T.
+/// A selection whose memory comes from `take`. `take(T{}, n)` returns memory for n values of T, or only counts the
+/// bytes.
 template <class Source, class Take>
 selection<Source> selection_on(Source const& from, selection_size const& size, Take const& take) {
   using A = typename selection<Source>::A;
