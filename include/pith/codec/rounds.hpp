@@ -3,7 +3,7 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/codec.hpp>
-#include <pith/codec/detail/entry_sum.hpp>
+#include <pith/codec/detail/decoded_mean.hpp>
 #include <pith/codec/transfer.hpp>
 #include <pith/core/detail/convert.hpp>
 
@@ -122,15 +122,6 @@ constexpr std::size_t padded_bytes(transfer const& moves) {
 }
 
 template <class In, class C, class E>
-std::size_t mean_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
-  auto const own = scratch_bytes<In>(c, exec, dims);
-  if (ranks == 1 || has_decode_sum<In, E>(c)) return own;
-  if (auto const most = most_entries<In, E>(c, dims); most > 0)
-    return own + entry_sum<In>{dims.n, most, ranks}.scratch_bytes();
-  return own + scratch_for<In>(dims.n) + scratch_for<accum<In>>(dims.n);
-}
-
-template <class In, class C, class E>
 std::size_t exchange_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
   if constexpr (collective<C, In, E>) {
     return c.template exchange_scratch_bytes<In>(exec, dims, ranks);
@@ -154,38 +145,6 @@ values_on<E, In const> scaled(E const& exec, values_on<E, In const> x, double fa
   auto const y = ws.template take<In>(x.capacity);
   exec.for_each_index(x.capacity, scale<In, In>{x.data, y.data, static_cast<accum<In>>(factor)});
   return y;
-}
-
-/// Computes the mean of all ranks' decoded payloads, which are added in rank order. decode_sum adds all payloads in one
-/// pass, and decode_entry_sum adds them entry by entry. Both give the same result as decoding one payload at a time,
-/// except for the sign of zeros. In a chain, decode_sum adds the outputs of the last stage, and the other stages decode
-/// the mean. With one rank, the mean is the decoded payload.
-template <class In, class C, class E, class Replicated>
-void decode_mean(C const& c, context<In, E> const& cx, received_on<E> in, values_on<E, In> x,
-                 Replicated const& replicated) {
-  auto const scope = cx.ws.mark();
-  auto const size = payload_bytes<In>(c, cx.dims);
-  if (cx.ranks == 1) return decode_payload<In>(c, cx.from_rank(0), in.from(0, size), x, replicated);
-  auto const share = accum<In>{1} / static_cast<accum<In>>(cx.ranks);
-  if constexpr (sums_parts<C, In, E> || sums_payloads<C, In, E>) {
-    auto const first = in.from(0, size);
-    if (has_decode_sum<In, E>(c)) return decode_sum<In>(c, cx, first, in.stride, cx.ranks, share, x, replicated);
-  }
-  if constexpr (may_hold_entries<C, In, E>) {
-    if (c.most_entries(cx.dims) > 0)
-      return decode_entry_sum<In>(c, cx, in.bytes, in.stride, cx.ranks, share, x, replicated);
-  }
-  auto const one = cx.ws.template take<In>(cx.dims.n);
-  auto const sum = cx.ws.template take<accum<In>>(cx.dims.n);
-  for (unsigned rank = 0; rank < cx.ranks; ++rank) {
-    decode_payload<In>(c, cx.from_rank(rank), in.from(rank, size), one, replicated);
-    if (rank == 0) {
-      cx.exec.for_each_index(cx.dims.n, convert<accum<In>, In>{one.data, sum.data});
-    } else {
-      cx.exec.for_each_index(cx.dims.n, add<accum<In>, In>{one.data, sum.data});
-    }
-  }
-  cx.exec.for_each_index(cx.dims.n, scale<In, accum<In>>{sum.data, x.data, share});
 }
 
 /// A collective that can read its input from a source and write the mean to a sink. `produce_from` and `absorb_to` are
@@ -221,86 +180,6 @@ void absorb(C const& c, context<In, E> const& cx, [[maybe_unused]] unsigned roun
   } else {
     decode_payload<In>(c, cx, in.bytes, x, replicated);
     rescale<In>(cx.exec, x, static_cast<double>(sum_divisor<In>(c, cx.dims, cx.ranks)) / cx.ranks);
-  }
-}
-
-/// True if a rank can compute its own share from the buffer that it produced. The mean of all ranks' own shares is the
-/// decoded mean. If the rank cannot, error feedback uses the result of `delivered`, or the mean, in place of the own
-/// share.
-template <class C, class In, class E>
-concept has_contribution =
-    !collective<C, In, E> || requires(C const& c, context<In, E> const& cx, span_on<E, std::byte const> produced,
-                                      values_on<E, In> sent, replicated_of<C, In, E> const& replicated) {
-  c.contribution(cx, produced, sent, replicated);
-};
-
-/// The round after which the rank's own share is available and the codec does not read the gradient again. By default,
-/// this round is the last one.
-template <class C>
-unsigned contributing_round(C const& c, shape const& dims, unsigned ranks) {
-  if constexpr (requires { c.contributing_round(ranks); }) {
-    return c.contributing_round(ranks);
-  } else {
-    return c.rounds(dims, ranks) - 1;
-  }
-}
-
-/// True if the codec returns the rank's own share, or if `own_contribution` can compute this share at additional cost.
-template <class C, class In, class E>
-concept reports_contribution = has_contribution<C, In, E> ||
-    requires(C const& c, context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
-             replicated_of<C, In, E> const& replicated) {
-  c.own_contribution(cx, produced, sent, replicated);
-};
-
-/// True if, after the last round, the codec can compute the part of the compensated gradient p that this rank
-/// contributed to the mean.
-template <class C, class In, class E>
-concept reports_delivered = collective<C, In, E> &&
-    requires(C const& c, context<In, E> const& cx, values_on<E, In const> p, values_on<E, In const> mean,
-             values_on<E, In> sent, replicated_of<C, In, E> const& replicated, local_of<C, In, E> const& local) {
-  c.delivered(cx, p, mean, sent, replicated, local);
-};
-
-/// The additional scratch bytes that `contribution` needs if D is affine. These bytes hold an all-zero payload and
-/// D(0).
-template <class In, class C>
-std::size_t contribution_scratch_bytes([[maybe_unused]] C const& c, [[maybe_unused]] shape const& dims) {
-  if constexpr (maybe_affine<C>) {
-    if (!is_affine(c) || sums(c) != sum_form::decode) return 0;
-    return scratch_for<std::byte>(payload_bytes<In>(c, dims)) + scratch_for<In>(dims.n);
-  } else {
-    return 0;
-  }
-}
-
-/// Sets `sent` to N (sent - D(0)) + D(0). Before the call, `sent` is D(z_i) on rank i, where z_i is the rank's payload.
-/// If D is affine, the mean of the results over the ranks is D(sum z_i).
-template <class In, class C, class E, class Replicated>
-void scale_about_zero(C const& c, context<In, E> const& cx, values_on<E, In> sent, Replicated const& replicated) {
-  auto const scope = cx.ws.mark();
-  auto const size = payload_bytes<In>(c, cx.dims);
-  auto const empty = cx.ws.take_bytes(size);
-  auto const zero = cx.ws.template take<In>(cx.dims.n);
-  cx.exec.fill(empty.data(), std::byte{}, size);
-  decode_payload<In>(c, cx, empty, zero, replicated);
-  cx.exec.for_each_index(cx.dims.n, scale_difference<In>{zero.data, sent.data, static_cast<accum<In>>(cx.ranks)});
-  cx.exec.for_each_index(cx.dims.n, add<In, In>{zero.data, sent.data});
-}
-
-template <class In, class C, class E, class Replicated>
-void contribution(C const& c, context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
-                  Replicated const& replicated) {
-  if constexpr (!has_contribution<C, In, E>) {
-    c.own_contribution(cx, produced, sent, replicated);
-  } else if constexpr (collective<C, In, E>) {
-    c.contribution(cx, produced, sent, replicated);
-  } else {
-    decode_payload<In>(c, cx, produced, sent, replicated);
-    if constexpr (maybe_affine<C>) {
-      if (is_affine(c) && sums(c) == sum_form::decode) return scale_about_zero<In>(c, cx, sent, replicated);
-    }
-    rescale<In>(cx.exec, sent, sum_divisor<In>(c, cx.dims, cx.ranks));
   }
 }
 

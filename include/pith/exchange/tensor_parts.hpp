@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/codec/codec.hpp>
+#include <pith/codec/detail/decoded_mean.hpp>
 #include <pith/codec/detail/saving.hpp>
 #include <pith/codec/rounds.hpp>
 #include <pith/core/detail/pack.hpp>

@@ -8,6 +8,7 @@
 #include <pith/core/error.hpp>
 #include <pith/feedback/detail/contraction.hpp>
 #include <pith/feedback/detail/fusing.hpp>
+#include <pith/feedback/detail/own_share.hpp>
 #include <pith/feedback/detail/widened.hpp>
 #include <pith/feedback/residual.hpp>
 

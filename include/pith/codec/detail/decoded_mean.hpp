@@ -1,0 +1,54 @@
+// pith/codec/detail/decoded_mean.hpp — the mean of all ranks' decoded payloads.
+#pragma once
+
+#include <pith/codec/codec.hpp>
+#include <pith/codec/detail/entry_sum.hpp>
+#include <pith/codec/transfer.hpp>
+#include <pith/core/detail/convert.hpp>
+
+#include <cstddef>
+
+namespace pith::inline v0::detail {
+
+template <class In, class C, class E>
+std::size_t mean_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
+  auto const own = scratch_bytes<In>(c, exec, dims);
+  if (ranks == 1 || has_decode_sum<In, E>(c)) return own;
+  if (auto const most = most_entries<In, E>(c, dims); most > 0)
+    return own + entry_sum<In>{dims.n, most, ranks}.scratch_bytes();
+  return own + scratch_for<In>(dims.n) + scratch_for<accum<In>>(dims.n);
+}
+
+/// Computes the mean of all ranks' decoded payloads, which are added in rank order. decode_sum adds all payloads in one
+/// pass, and decode_entry_sum adds them entry by entry. Both give the same result as decoding one payload at a time,
+/// except for the sign of zeros. In a chain, decode_sum adds the outputs of the last stage, and the other stages decode
+/// the mean. With one rank, the mean is the decoded payload.
+template <class In, class C, class E, class Replicated>
+void decode_mean(C const& c, context<In, E> const& cx, received_on<E> in, values_on<E, In> x,
+                 Replicated const& replicated) {
+  auto const scope = cx.ws.mark();
+  auto const size = payload_bytes<In>(c, cx.dims);
+  if (cx.ranks == 1) return decode_payload<In>(c, cx.from_rank(0), in.from(0, size), x, replicated);
+  auto const share = accum<In>{1} / static_cast<accum<In>>(cx.ranks);
+  if constexpr (sums_parts<C, In, E> || sums_payloads<C, In, E>) {
+    auto const first = in.from(0, size);
+    if (has_decode_sum<In, E>(c)) return decode_sum<In>(c, cx, first, in.stride, cx.ranks, share, x, replicated);
+  }
+  if constexpr (may_hold_entries<C, In, E>) {
+    if (c.most_entries(cx.dims) > 0)
+      return decode_entry_sum<In>(c, cx, in.bytes, in.stride, cx.ranks, share, x, replicated);
+  }
+  auto const one = cx.ws.template take<In>(cx.dims.n);
+  auto const sum = cx.ws.template take<accum<In>>(cx.dims.n);
+  for (unsigned rank = 0; rank < cx.ranks; ++rank) {
+    decode_payload<In>(c, cx.from_rank(rank), in.from(rank, size), one, replicated);
+    if (rank == 0) {
+      cx.exec.for_each_index(cx.dims.n, convert<accum<In>, In>{one.data, sum.data});
+    } else {
+      cx.exec.for_each_index(cx.dims.n, add<accum<In>, In>{one.data, sum.data});
+    }
+  }
+  cx.exec.for_each_index(cx.dims.n, scale<In, accum<In>>{sum.data, x.data, share});
+}
+
+}  // namespace pith::inline v0::detail
