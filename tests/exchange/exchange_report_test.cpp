@@ -295,6 +295,11 @@ TEST_CASE("lines are JSON, and what was not measured is null") {
         R"("ready_ms":500,"encode_ms":250,"transfer_ms":null,"decode_ms":0,"wait_ms":2000})"
         "\n");
   out.str("");
+  report.tensors[0].name = "a";
+  pith::write_lines(out, report, {{"step", 7}, {"rank", 1}});
+  CHECK(out.str().starts_with(R"({"step":7,"rank":1,"tensor":"a","bucket":2,)"));
+  CHECK(out.str().find("\n{\"step\":7,\"rank\":1,\"tensors\":1,") != std::string::npos);
+  out.str("");
   pith::write_lines(out, pith::exchange_report());
   CHECK(out.str() ==
         R"({"tensors":0,"buckets":0,"elements":0,"dense_bytes":0,"wire_bytes":0,"ratio":null,"error":null,"gain":null,)"

@@ -5,16 +5,20 @@
 #include <pith/exchange/exchange_report.hpp>
 
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <initializer_list>
 #include <ostream>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace pith::inline v0 {
 
 namespace detail {
 
 /// The text as a JSON string. UTF-8 is unchanged; quotes, backslashes and control characters are escaped.
-inline std::string json_text(std::string const& words) {
+inline std::string json_text(std::string_view words) {
   auto quoted = std::string("\"");
   for (auto const c : words) {
     auto const code = static_cast<unsigned char>(c);
@@ -45,14 +49,19 @@ inline std::string json_fields(tensor_report const& t) {
 
 }  // namespace detail
 
+/// Fields that begin each line of a report, such as {{"step", 7}, {"rank", 0}}.
+using report_labels = std::initializer_list<std::pair<std::string_view, std::uint64_t>>;
+
 /// Writes one JSON object per line: {"tensor":name,"bucket":...} for each tensor, {"tensors":count,...} for the total.
 /// The fields are those of tensor_report, but times are in milliseconds. Values that were not measured are null.
-inline void write_lines(std::ostream& out, exchange_report const& report) {
+inline void write_lines(std::ostream& out, exchange_report const& report, report_labels labels = {}) {
+  auto begin = std::string("{");
+  for (auto const& [name, value] : labels) begin += detail::text(detail::json_text(name), ':', value, ',');
   for (auto const& t : report.tensors) {
-    out << "{\"tensor\":" << detail::json_text(t.name) << ",\"bucket\":" << t.bucket << ',' << detail::json_fields(t)
-        << "}\n";
+    out << begin << "\"tensor\":" << detail::json_text(t.name) << ",\"bucket\":" << t.bucket << ','
+        << detail::json_fields(t) << "}\n";
   }
-  out << "{\"tensors\":" << report.tensors.size() << ",\"buckets\":" << report.buckets << ','
+  out << begin << "\"tensors\":" << report.tensors.size() << ",\"buckets\":" << report.buckets << ','
       << detail::json_fields(report.total) << ",\"wait_ms\":" << detail::json_number(report.wait_seconds * 1e3)
       << "}\n";
 }
