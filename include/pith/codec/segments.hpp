@@ -167,9 +167,9 @@ class segment_table {
 
   std::vector<tensor_place> const& tensors() const { return tensors_; }
 
-  /// The position at which the last gradient ends, in elements, and the position at which the last payload ends, in
-  /// bytes.
+  /// The end of the last gradient, in elements.
   std::uint64_t elements() const { return elements_; }
+  /// The end of the last payload, in bytes.
   std::size_t payload_bytes() const { return payloads_.end; }
   detail::payload_extent const& payloads() const { return payloads_; }
 

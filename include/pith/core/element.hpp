@@ -127,7 +127,7 @@ using bits_of = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>
 template <std::floating_point A>
 inline constexpr A written_nan = std::numeric_limits<A>::quiet_NaN();
 
-/// Returns |x| and the sign bit of x. The function has no branch, so that loops vectorise.
+/// |x| and the sign bit of x, without a branch, so that loops vectorise.
 template <std::floating_point A>
 PITH_HD inline A magnitude(A x) {
   return bits_as<A>(bits_as<bits_of<A>>(x) << 1 >> 1);

@@ -46,8 +46,8 @@ inline std::vector<weighted_field> overlapping(std::vector<std::byte const*> con
   return shares;
 }
 
-/// Sets `to` to the sum of weight x field, in double precision. The code stores each product before the addition. So no
-/// compiler forms a fused multiply-add, and all compilers give bitwise equal results.
+/// Sets `to` to the sum of weight x field, in double precision. Each product is stored in memory before it is added.
+/// So no compiler forms a fused multiply-add, and all compilers give bitwise equal results.
 template <class T>
 void add_weighted(std::vector<weighted_field> const& from, std::uint64_t count, std::byte* to) {
   auto sums = std::vector<double>(count), products = sums;
@@ -76,7 +76,7 @@ inline void mix_fields(rank_field const& field, std::vector<weighted_field> cons
   add_weighted<bfloat16>(from, count, to);
 }
 
-/// Computes the states of `ranks` new ranks.
+/// Computes the states of the new ranks, whose number is `ranks`.
 class resharding {
  public:
   resharding(rank_states states, unsigned ranks) : old_(std::move(states)), ranks_(ranks) {

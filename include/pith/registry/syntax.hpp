@@ -33,8 +33,8 @@ struct term {
                     least == most ? "" : detail::text(" to ", most), most == 1 ? " argument" : " arguments", ", got \"",
                     text, "\"");
   }
-  /// Returns whether the term has the given name. Throws if a term with this name has an <angle> or a wrong number of
-  /// arguments.
+  /// Returns whether the term has the given name. Throws if a term with this name has an argument in <> or a wrong
+  /// number of arguments in ().
   bool is_plain(std::string_view word, std::size_t least, std::size_t most) const {
     if (name != word) return false;
     detail::require(angle.empty(), "parse: ", name, " takes no <", angle, ">, got \"", text, "\"");

@@ -76,7 +76,7 @@ class mpi_link {
     idle_.pop_back();
     return call;
   }
-  /// Takes back the memory of a call. The memory of a failed call is never freed, since MPI may still use it.
+  /// Keeps the memory of a finished call for later calls. The memory of a failed call is never freed, since MPI may still use it.
   void give_back(std::unique_ptr<mpi_call> call) {
     if (is_broken()) return static_cast<void>(call.release());
     call->clear();

@@ -76,8 +76,8 @@ struct make_dequantize_block {
 /// buckets. Decoding takes one kernel.
 template <class Rule>
 struct quantizer_batch {
-  /// The programs of the engine. Each program is a kernel, except `large_buckets`: for this program, `blocks` returns
-  /// the number of counters, one per large bucket.
+  /// The programs of the engine. Each program is a kernel, except `large_buckets`, which reserves one counter of finished
+  /// tiles per large bucket. For a kernel, `blocks` returns the number of its blocks.
   enum work : unsigned { small_buckets, tiles_of_large, large_buckets, parts_of_large, decoding };
   static constexpr unsigned programs = 5;
 
