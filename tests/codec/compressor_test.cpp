@@ -140,7 +140,9 @@ TEST_CASE("a state of another compressor and a damaged state are refused, and ch
   };
   refuses(pith::compressor<float>(pith::error_feedback(pith::top_k(0.2)), dims, whose), "ef(top_k(0.2))");
   refuses(pith::compressor<float>(codec, pith::matrix(10, 5), whose), "50 elements in 10 rows");
-  refuses(pith::compressor<float>(codec, dims, {whose.seed, 3, 2}), "rank 1, got one of rank 2");
+  CHECK_THROWS_WITH_AS(c.import_state(pith::compressor<float>(codec, dims, {whose.seed, 3, 2}).export_state()),
+                       "pith::compressor::import_state: the state must be of rank 1, got one of rank 2",
+                       std::invalid_argument);
   refuses(pith::compressor<float>(codec, dims, {1, 3, 1}), "got one of seed 1");
   refuses(pith::compressor<float>(codec, dims, {whose.seed, 4, 1}), "got one of tensor 4");
   refuses(pith::compressor<double>(codec, dims, whose), "elements of float, got one of elements of double");
@@ -152,6 +154,17 @@ TEST_CASE("a state of another compressor and a damaged state are refused, and ch
     CHECK_THROWS_AS(c.import_state(pith::span<std::byte const>(saved).first(i)), std::invalid_argument);
   }
   CHECK(three_steps(c, x) == three_steps(same, x));
+}
+
+TEST_CASE("a line break in the name of a codec adds no line to a saved state") {
+  struct named : pith::identity {
+    std::string name() const { return "a\nfield share float 3 places 1 granule 0"; }
+  };
+  auto c = pith::compressor<float>(named(), pith::vector(3));
+  auto const saved = c.export_state();
+  auto const words = std::string(reinterpret_cast<char const*>(saved.data()), saved.size());
+  CHECK(words.find("codec a\\nfield share") != std::string::npos);
+  c.import_state(saved);
 }
 
 TEST_CASE("shapes of vectors and matrices") {

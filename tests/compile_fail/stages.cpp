@@ -1,4 +1,5 @@
 // tests/compile_fail/stages.cpp — what is no stage, and stages that do not fit.
+#include <pith/codec/any_stage.hpp>
 #include <pith/pith.hpp>
 #include <pith/quantize/block_int.hpp>
 
@@ -121,6 +122,9 @@ int main() {
 #elif defined(TOO_MANY_BITS)
   // expected-error {{pith: packed<Bits> needs 1 <= Bits <= 16}}
   pith::value_view<pith::packed<17>>();
+#elif defined(CHAIN_AS_STAGE)
+  // expected-error {{pith: any_stage(s) needs one stage; pass each stage of a chain to any_chain}}
+  pith::any_stage<float, pith::seq_executor>(select | pith::qsgd<8>());
 #elif defined(NO_RULE)
   // expected-error {{pith: scalar_quantizer<Rule> needs bits, draws, code and value}}
   pith::scalar_quantizer<stranger>({}, 128);

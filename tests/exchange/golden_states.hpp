@@ -43,9 +43,12 @@ state_bytes saved_by(unsigned ranks, unsigned steps, Make const& make) {
   return saved;
 }
 
+inline pith::compressor<float> make_compressor() {
+  return {pith::parse<float>("ef(top_k(0.2)|qsgd<8>)"), pith::matrix(5, 7), {5, 2, 1}};
+}
 /// The state of a compressor after three steps.
 inline state_bytes saved_by_compressor() {
-  auto c = pith::compressor<float>(pith::parse<float>("ef(top_k(0.2)|qsgd<8>)"), pith::matrix(5, 7), {5, 2, 1});
+  auto c = make_compressor();
   for (unsigned step = 0; step < 3; ++step) c.compress(gradient(35, 1, step));
   return c.export_state();
 }

@@ -84,7 +84,11 @@ class any_stage {
 
   template <class S>
     requires(!std::same_as<S, any_stage> && stage<S, In, E>)
-  explicit any_stage(S stage) : self_(std::make_shared<model<S>>(std::move(stage))) {}
+  explicit any_stage(S stage) : self_(std::make_shared<model<S>>(std::move(stage))) {
+    static_assert(
+        !requires(S const& s) { s.stages(); },
+        "pith: any_stage(s) needs one stage; pass each stage of a chain to any_chain");
+  }
 
   std::string name() const { return self_->name(); }
   shape output_shape(shape const& dims) const { return self_->output_shape(dims); }

@@ -163,8 +163,8 @@ class chain : public codec_base {
       auto const to = get<0>().template restored<In>(cx.id, cx.dims, ext::tensor_sink<In>{x.data, 1}, factor);
       if (can_encode_from<E>(cx.dims)) return get<1>().decode_sum_to(at<1>(cx), in, to);
     }
-    auto const add_up = [&](auto const& end, auto const& own, auto, auto values) {
-      end.first().decode_sum(own, in, factor, values);
+    auto const add_up = [&](auto const& end, auto const& own, auto y, auto values) {
+      end.first().decode_sum(own, gathered_on<E, output<In>>{y, in.stride, in.ranks}, factor, values);
     };
     detail::decode_stages(tail(), cx, encoded_on<E, output<In> const>(in), x, no_state(), add_up);
   }

@@ -72,7 +72,7 @@ class compressor {
     return detail::save_states(state_words(), saved.bytes);
   }
   /// Restores a state that export_state of an equal compressor returned. The executor and the library's minor version
-  /// may differ.
+  /// may differ. To restore a codec at another rate, use a gradient_exchange.
   ///
   ///   errors      std::invalid_argument, before any change, if the bytes are not a state or are damaged, or if the
   ///               state is of another rank, seed, element type, tensor or codec
@@ -97,9 +97,10 @@ class compressor {
     auto fields = detail::field_describer();
     state_.fields(fields);
     auto const& [seed, tensor, rank] = state_.whose();
-    return detail::text("compressor\nrank ", rank, "\nseed ", seed, "\nelements of ", element_name<In>(), "\ntensor ",
-                        tensor, " of ", dims().n, " elements in ", dims().rows, " rows, codec ", codec_.name(), '\n',
-                        fields.lines);
+    auto const described =
+        detail::text(tensor, " of ", dims().n, " elements in ", dims().rows, " rows, codec ", codec_.name());
+    return detail::text("compressor\nrank ", rank, "\nseed ", seed, "\nelements of ", element_name<In>(), '\n',
+                        detail::tensor_line(described), '\n', fields.lines);
   }
 
   E exec_;

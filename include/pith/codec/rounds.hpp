@@ -82,13 +82,12 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
     return c.template round<In>(round, dims, ranks);
   } else {
     if (sums(c) == sum_form::none) return {transport::all_gather, element_kind::bytes, payload_bytes<In>(c, dims)};
-    if constexpr (traits_of<C>.is_summable()) {
-      if (auto const side = c.template side_bytes<In>(dims); side != 0) {
-        throw std::invalid_argument(
-            sentence("stage: a summable stage must have no side information, got ", side, " bytes of ", c.name()));
-      }
+    auto const moves = transfer{transport::sum, value_kind<In>(c), c.output_shape(dims).n};
+    if (auto const payload = payload_bytes<In>(c, dims); payload != moves.bytes()) {
+      throw std::invalid_argument(sentence("stage: a summable stage must have no side information, got ",
+                                           payload - moves.bytes(), " bytes of ", c.name()));
     }
-    return {transport::sum, value_kind<In>(c), c.output_shape(dims).n};
+    return moves;
   }
 }
 

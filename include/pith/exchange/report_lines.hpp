@@ -7,11 +7,11 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <initializer_list>
 #include <ostream>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace pith::inline v0 {
 
@@ -49,12 +49,13 @@ inline std::string json_fields(tensor_report const& t) {
 
 }  // namespace detail
 
-/// Fields that begin each line of a report, such as {{"step", 7}, {"rank", 0}}.
-using report_labels = std::initializer_list<std::pair<std::string_view, std::uint64_t>>;
+/// Fields that begin each line of a report, such as {{"step", 7}, {"rank", 0}}. The names must differ from each other
+/// and from the names of the report's fields.
+using report_labels = std::vector<std::pair<std::string, std::int64_t>>;
 
 /// Writes one JSON object per line: {"tensor":name,"bucket":...} for each tensor, {"tensors":count,...} for the total.
 /// The fields are those of tensor_report, but times are in milliseconds. Values that were not measured are null.
-inline void write_lines(std::ostream& out, exchange_report const& report, report_labels labels = {}) {
+inline void write_lines(std::ostream& out, exchange_report const& report, report_labels const& labels = {}) {
   auto begin = std::string("{");
   for (auto const& [name, value] : labels) begin += detail::text(detail::json_text(name), ':', value, ',');
   for (auto const& t : report.tensors) {

@@ -115,7 +115,10 @@ template <class Tail, class In, class E, class Out, class Replicated, class Last
 void decode_stages(Tail const& tail, context<In, E> const& cx, encoded_on<E, Out const> y, values_on<E, In> x,
                    Replicated const& replicated, Last const& last) {
   if constexpr (Tail::may_end) {
-    if (tail.is_last()) return last(tail, cx, y, x);
+    if (tail.is_last()) {
+      auto const scope = cx.ws.mark();
+      return last(tail, cx, y, x);
+    }
   }
   if constexpr (Tail::may_continue) {
     using mid = output_of_first<Tail, In>;

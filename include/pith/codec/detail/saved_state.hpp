@@ -90,11 +90,16 @@ inline saved_parts open_states(char const* call, span<std::byte const> saved) {
   return {words, saved.subspan(sizeof head + head.word_bytes)};
 }
 
-/// Returns advice for an error message about a differing line. The line of a rank ends with the number of ranks.
+/// The number of ranks in a line "rank R of N"; empty for other lines.
+inline std::string_view ranks_in(std::string_view line) {
+  auto const at = line.starts_with("rank ") ? line.find(" of ") : line.npos;
+  return at == line.npos ? std::string_view() : line.substr(at);
+}
+/// Returns advice for an error message about a differing line.
 inline char const* advice_for(std::string_view own, std::string_view saved) {
-  auto const is_rank = own.starts_with("rank ") && saved.starts_with("rank ");
-  auto const is_equal = own.substr(own.rfind(' ') + 1) == saved.substr(saved.rfind(' ') + 1);
-  return is_rank && !is_equal ? ": reshard() converts states for another number of ranks" : "";
+  auto const here = ranks_in(own), there = ranks_in(saved);
+  return here.empty() || there.empty() || here == there ? ""
+                                                        : ": reshard() converts states for another number of ranks";
 }
 
 /// Throws std::invalid_argument unless the description `saved` equals the description `own`. The message contains the
@@ -102,8 +107,8 @@ inline char const* advice_for(std::string_view own, std::string_view saved) {
 inline void require_words(char const* call, std::string_view own, std::string_view saved) {
   while (own != saved) {
     auto const here = take_line(own), there = take_line(saved);
-    require(here == there, call, ": the state must be of ", here.empty() ? "no further tensor" : here.substr(0, 200),
-            ", got one of ", there.empty() ? "no further tensor" : there.substr(0, 200), advice_for(here, there));
+    require(here == there, call, ": the state must be of ", here.empty() ? "no further line" : here.substr(0, 200),
+            ", got one of ", there.empty() ? "no further line" : there.substr(0, 200), advice_for(here, there));
   }
 }
 
