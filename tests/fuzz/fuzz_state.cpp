@@ -1,4 +1,4 @@
-// tests/fuzz/fuzz_state.cpp — what was saved, edited and put back: bases, codebooks, controllers, exchanges, schedules.
+// tests/fuzz/fuzz_state.cpp — what was saved, edited and put back: bases, codebooks, controllers, exchanges, schedules, compressors.
 // The first byte chooses which; the rest are edits of bytes that were right.
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,8 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
                                                       fuzz::import_gravac,
                                                       fuzz::import_accordion,
                                                       fuzz::import_l_greco,
-                                                      fuzz::import_schedule};
+                                                      fuzz::import_schedule,
+                                                      fuzz::import_compressor};
   auto from = fuzz::input(data, size);
   readers[from.take_below(std::size(readers))](from);
   return 0;

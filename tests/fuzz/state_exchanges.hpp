@@ -1,6 +1,7 @@
 // tests/fuzz/state_exchanges.hpp — bytes that exchanges saved.
 #pragma once
 
+#include <pith/codec/compressor.hpp>
 #include <pith/control/adaptive_exchange.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exchange/reshard.hpp>
@@ -185,6 +186,29 @@ void import_exchange(input& from) {
     for (auto const& c : exchange_cases)
       made.emplace_back(
           exchange(pith::seq, whole_group(), tensors, pith::parse<T>(c.codec), {.seed = 5, .gather_mode = c.how}));
+    return made;
+  }();
+  all[from.take_below(all.size())].import(from);
+}
+
+/// A compressor with the members of an exchange: the mean of one rank is its decoded payload.
+class compressor_alone {
+ public:
+  explicit compressor_alone(char const* codec) : made_(pith::parse<float>(codec), pith::vector(elements), {5, 2, 1}) {}
+
+  void all_reduce_mean(pith::span<float> g) { made_.decompress(made_.compress(g), g); }
+  std::vector<std::byte> export_state() { return made_.export_state(); }
+  void import_state(pith::span<std::byte const> bytes) { made_.import_state(bytes); }
+
+ private:
+  pith::compressor<float> made_;
+};
+
+inline void import_compressor(input& from) {
+  using saved = saved_exchange<float, plain_format, compressor_alone>;
+  static auto all = [] {
+    auto made = std::vector<saved>();
+    for (auto const& c : exchange_cases) made.emplace_back(compressor_alone(c.codec));
     return made;
   }();
   all[from.take_below(all.size())].import(from);
