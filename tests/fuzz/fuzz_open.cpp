@@ -26,8 +26,8 @@ void mend(std::vector<std::byte>& frame, unsigned what) {
   if (size > frame.size()) return;
   auto const payload = pith::span<std::byte const>(frame).subspan(size);
   if (what & payload_size) write<std::uint64_t>(frame, 56, payload.size());
-  if (what & payload_sum) write(frame, 64, fuzz::wire::checksum(payload));
-  if (what & header_sum) write(frame, size - 8, fuzz::wire::checksum({frame.data(), size - 8}));
+  if (what & payload_sum) write(frame, 64, pith::checksum(payload));
+  if (what & header_sum) write(frame, size - 8, pith::checksum({frame.data(), size - 8}));
 }
 
 template <class T>

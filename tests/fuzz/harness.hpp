@@ -86,7 +86,7 @@ class opener_of final : public opener {
     auto frame = std::vector<std::byte>(h.bytes() + h.payload_bytes);
     auto const size = std::min<std::size_t>(payload.size(), h.payload_bytes);
     if (size > 0) std::memcpy(frame.data() + h.bytes(), payload.data(), size);
-    h.payload_checksum = wire::checksum(pith::span<std::byte const>(frame).subspan(h.bytes()));
+    h.payload_checksum = pith::checksum(pith::span<std::byte const>(frame).subspan(h.bytes()));
     h.step = h.payload_checksum;
     wire::write_header(h, pith::span<std::byte>(frame));
     return frame;
