@@ -1,4 +1,4 @@
-// tests/codec/any_chain_test.cpp — chains of one's own stages, whose types are known or erased.
+// tests/codec/any_chain_test.cpp — chains of custom stages, whose types are known or erased.
 #include <pith/codec/any_chain.hpp>
 #include <pith/codec/chain.hpp>
 #include <pith/codec/compress.hpp>
@@ -15,7 +15,7 @@
 
 namespace {
 
-/// Copies values, by way of all the scratch memory that it asks for.
+/// Copies values through scratch memory of scratch_bytes() bytes.
 struct copying : pith::codec_base {
   template <class In>
   using output = In;
@@ -74,7 +74,7 @@ struct sided : linear {
 using stage = pith::any_stage<float, pith::seq_executor>;
 using chain = pith::any_chain<float, pith::seq_executor>;
 
-/// The mean over ranks whose gradients are 1, 2, ..., in a workspace of the size that the codec asks for.
+/// The mean over ranks whose gradients are 1, 2, ..., in a workspace of exchange_scratch_bytes() bytes.
 template <class C>
 std::vector<float> mean_of(C const& codec, unsigned ranks) {
   constexpr auto dims = pith::vector(300);
@@ -99,7 +99,7 @@ std::vector<float> mean_of(C const& codec, unsigned ranks) {
 
 }  // namespace
 
-TEST_CASE("decoding a sum needs no more scratch memory than the chain asks for") {
+TEST_CASE("a chain decodes a sum in a workspace of exchange_scratch_bytes") {
   auto const expected = std::vector<float>(300, 1.5f);
   CHECK(mean_of(linear() | adding(), 2) == expected);
   CHECK(mean_of(linear() | linear() | adding(), 2) == expected);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-/// frames N: with a gradient of N elements.
+/// frames N, where N is the number of elements.
 int main(int, char** arguments) {
   auto const dims = pith::vector(std::stoull(arguments[1]));
   auto const codec = pith::error_feedback(pith::top_k(0.01) | pith::qsgd<8>());

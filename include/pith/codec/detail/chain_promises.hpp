@@ -36,7 +36,7 @@ using last_of = std::tuple_element_t<sizeof...(S) - 1, std::tuple<S...>>;
 /// True if the last stage is a collective with sums_in_chains, and all other stages are summable. The chain then uses
 /// the rounds of its last stage, and all ranks can decode the mean with the other stages.
 template <class... S>
-concept ends_in_rounds = heads_summable<S...> &&(traits_of<last_of<S...>>.sums_in_chains);
+concept ends_in_rounds = heads_summable<S...> && (traits_of<last_of<S...>>.sums_in_chains);
 
 constexpr std::size_t last_of_true(std::initializer_list<bool> holds) {
   std::size_t last = 0;
