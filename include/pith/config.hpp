@@ -7,8 +7,8 @@
 #error "pith needs C++20: compile with -std=c++20 (for nvcc too)"
 #endif
 
-// The flags that -ffast-math implies are rejected too, if the compiler defines a macro for the flag. clang++ 14 defines
-// a macro only for -ffinite-math-only.
+// The flags that -ffast-math implies are rejected too, if the compiler defines macros for these flags. clang++ 14
+// defines a macro only for -ffinite-math-only.
 #if (defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) ||              \
      defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)) && \
     !defined(PITH_ALLOW_FAST_MATH)
@@ -35,7 +35,7 @@
 #define PITH_SELDOM __attribute__((noinline))
 #endif
 
-/// Stands before a short loop of constant length. Without the macro, g++ unrolls the loop before it vectorises it, and
+/// Stands before a short loop of constant length. Without the macro, g++ unrolls the loop before vectorisation, and
 /// compiles a conditional expression in the loop to a branch.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define PITH_ROLLED _Pragma("GCC unroll 1")

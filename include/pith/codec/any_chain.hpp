@@ -1,4 +1,4 @@
-// pith/codec/any_chain.hpp — a chain whose stages are chosen at run time; payloads equal those of chain.
+// pith/codec/any_chain.hpp — a chain whose stages are chosen at run time, with the same payloads as the class `chain`.
 #pragma once
 
 #include <pith/codec/any_stage.hpp>
@@ -17,7 +17,7 @@ namespace pith::inline v0 {
 
 /// A chain of type-erased stages, in the order in which they encode. All stages but the last emit values of `In`. The
 /// chain can fuse with error feedback (can_encode_from), but its stages do not fuse with each other. If the types of
-/// the stages are known at compile time, `a | b` is faster.
+/// the stages are known at compile time, the class `chain` (`a | b`) is faster than any_chain.
 template <real In, executor E>
 class any_chain : public codec_base {
  public:
@@ -67,8 +67,8 @@ class any_chain : public codec_base {
   bool has_rate() const {
     return std::count_if(stages_.begin(), stages_.end(), [](auto const& s) { return s.has_rate(); }) == 1;
   }
-  /// Returns a chain in which the only stage with an adjustable rate has this rate. Throws std::invalid_argument if not
-  /// exactly one stage has an adjustable rate.
+  /// Returns a chain in which the only stage with an adjustable rate has this rate. Throws std::invalid_argument if the
+  /// number of stages with an adjustable rate is not 1.
   any_chain at(double rate) const {
     if (!has_rate()) {
       throw std::invalid_argument(
@@ -156,8 +156,9 @@ class any_chain : public codec_base {
     require_stages(local);
   }
 
-  /// True if the chain can read its input from a source, as error feedback requires to encode in one pass. A single
-  /// stage must itself be able to do so. Of several stages, the first must be a sparsifier that selects from a source.
+  /// True if the chain can read its input from a source, so that error feedback can encode in one pass. If the chain
+  /// has one stage, this stage must encode from a source. Otherwise, the first stage must be a sparsifier that selects
+  /// entries from a source.
   template <std::same_as<E> On>
   bool can_encode_from(shape const& dims) const {
     return stages_.size() == 1 ? stages_[0].encodes_from(dims) : stages_[0].selects_from();
@@ -239,7 +240,7 @@ class any_chain : public codec_base {
     return stages_.back().template scratch_bytes<In>(exec, dims);
   }
   /// Updates `all`, the capabilities of a chain's first stages, for one more stage with the capabilities `next`. The
-  /// formulas are those of the class `chain`.
+  /// class `chain` documents the formulas of omega and delta.
   static void join(capabilities& all, capabilities const& next, bool is_last) {
     all.omega = all.omega && next.omega && (is_last || next.isometric || next.rotation)
                     ? std::optional((1 + *all.omega) * (1 + *next.omega) - 1)
@@ -254,8 +255,8 @@ class any_chain : public codec_base {
     all.rates = detail::joined_rate(all.rates, next.rates);
   }
 
-  /// Throws std::invalid_argument unless there is one state per stage. The type of the states needs no check, because
-  /// it is equal for all any_chain codecs.
+  /// Throws std::invalid_argument if the number of states differs from the number of stages. The type of the states
+  /// needs no check, because it is the same for all any_chain codecs.
   void require_stages(states const& all) const {
     if (all.each.size() == stages_.size()) return;
     throw std::invalid_argument(detail::sentence("any_chain: the state of ", name(), " must have ", stages_.size(),

@@ -14,8 +14,8 @@
 
 namespace pith::inline v0 {
 
-/// A type-erased codec for values of `In` on `E`. The wrapped codec still fuses its passes. A codec policy returns an
-/// any_codec for each tensor.
+/// A type-erased codec for values of `In` on `E`. The wrapped codec fuses its loops as it does without any_codec. A
+/// codec policy returns an any_codec for each tensor.
 template <real In, executor E = seq_executor>
 class any_codec : public codec_base {
   struct base;
@@ -44,15 +44,15 @@ class any_codec : public codec_base {
   double* energies_in(any_state& local) const { return self_->energies_in(local); }
   bool has_rate() const { return self_->has_rate(); }
   bool states_follow_rate() const { return self_->states_follow_rate(); }
-  /// Returns the same codec at another rate. Existing states remain valid unless states_follow_rate(). Throws
+  /// Returns the same codec at another rate. Existing states remain valid if states_follow_rate() is false. Throws
   /// std::invalid_argument if the codec has no rate.
   any_codec at(double rate) const {
     auto other = self_->at(rate);
     if (!states_follow_rate()) other.origin_ = origin_;
     return other;
   }
-  /// True if both codecs can use the same states. This is the case for copies of one codec, and for copies at different
-  /// rates unless states_follow_rate().
+  /// True if both codecs can use the same states. This is true for copies of one codec. For copies at different rates,
+  /// it is true if states_follow_rate() is false.
   bool shares_states(any_codec const& other) const { return origin_ == other.origin_; }
   detail::policy_states fed_back_in(any_state& replicated, any_state& local) const {
     return self_->fed_back_in(replicated, local);

@@ -12,7 +12,7 @@
 
 namespace pith::inline v0 {
 
-/// Owns a state of any type. A state of type any_state is not wrapped again.
+/// Owns a state of any type, except any_state itself.
 class any_state {
  public:
   any_state() = default;
@@ -72,8 +72,8 @@ class any_state {
   std::unique_ptr<base> self_;
 };
 
-/// A type-erased stage for values of `In` on `E`. The stage emits values of the kind output_kind(). A view of the
-/// emitted values has the type of a view of `In` values, and its pointer is the address of the emitted bytes.
+/// A type-erased stage for values of `In` on `E`. The stage emits values of the kind output_kind(). Views of the
+/// emitted values have the type of views of `In` values, and contain the address of the emitted bytes.
 template <real In, executor E>
 class any_stage {
  public:
@@ -130,8 +130,8 @@ class any_stage {
   bool selects_from() const { return self_->selects_from(); }
   /// True if decode_sum may be called: the stage decodes and sums the outputs of all ranks in one pass.
   bool sums_parts() const { return self_->sums_parts(); }
-  /// True if decode_sum may be called and returns a sum, not a majority vote. Earlier stages of a chain can decode only
-  /// a sum.
+  /// True if decode_sum may be called and returns a sum, not a majority vote. Earlier stages of a chain can decode
+  /// sums, not votes.
   bool adds_parts() const { return self_->adds_parts(); }
   template <std::same_as<In> T, std::same_as<E> On, std::same_as<source> From>
   std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
@@ -235,8 +235,8 @@ class any_stage {
       detail::decode<In>(stage, cx, view<out const>(cx, y), x, a.as<replicated>());
     }
 
-    // Callers call encode_from only if `fuses`, the functions of selected entries only if `selects`, and decode_sum
-    // only if `sums`.
+    // Callers call encode_from only if `fuses` is true, make_selected, select_from and write_back only if `selects` is
+    // true, and decode_sum only if `sums` is true.
     static constexpr bool fuses = detail::encodes_from<S, In, E, source>;
     static constexpr bool selects = detail::selects_from<S, In, E, source>;
     static constexpr bool sums = detail::sums_parts<S, In, E>;

@@ -33,9 +33,8 @@ constexpr void explain_batch() {
       "pith: encode_batch and decode_batch need a codec without state; compress tensors with states one by one");
 }
 
-/// Throws std::invalid_argument if the table was made for other kernels or payload sizes than the codec's. Also throws
-/// if the gradients, with `elements` elements, or the payloads, with `bytes` bytes, are smaller than the table
-/// requires.
+/// Throws std::invalid_argument if the table was made for a codec with other kernels or payload sizes. Also throws if
+/// the gradients, with `elements` elements, or the payloads, with `bytes` bytes, are smaller than the table requires.
 template <class In, class C, class E>
 void require_batch(char const* verb, C const& codec, segment_table<E> const& table, std::uint64_t elements,
                    std::size_t bytes) {
@@ -67,7 +66,7 @@ std::size_t batch_workspace_bytes(E const& exec, C const& codec, segment_table<E
 /// Encodes the tensors of a table. The random numbers of a tensor depend on `id` and on the tensor's number.
 ///
 ///   emits       at each payload's offset, the same payload as compress; bytes between payloads do not change
-///   requires    a stateless codec, equal to the codec of the table
+///   requires    a codec without state, which equals the codec that make_segments received
 ///   complexity  a quantizer launches a fixed number of kernels for any number of tensors. Other codecs process the
 ///               tensors one by one. The call neither allocates nor waits
 template <class In, executor E, class C>

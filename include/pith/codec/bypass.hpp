@@ -32,7 +32,7 @@ class bypass : public detail::adaptor<bypass<C>, C> {
  public:
   static constexpr std::uint64_t usual_least = 1024;
 
-  template <std::same_as<C> T>  // exactly C, without a conversion, as in adaptor
+  template <std::same_as<C> T>  // exactly C, without a conversion: see the constructor of adaptor
   explicit bypass(T codec, std::uint64_t least = usual_least) : base(std::move(codec)), least_(least) {}
 
   std::string name() const { return detail::text("bypass(", codec_.name(), ",", least_, ")"); }

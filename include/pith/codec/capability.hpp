@@ -9,19 +9,19 @@
 
 namespace pith::inline v0 {
 
-/// The form in which payloads may be summed in flight, that is, by the transport. C encodes, D decodes, x_i is the
-/// input of rank i, and N is the number of ranks.
+/// The form in which an all-reduce may add payloads. C encodes, D decodes, x_i is the input of rank i, and N is the
+/// number of ranks.
 enum class sum_form {
   none,    ///< not summable
-  encode,  ///< C(mean x_i) = mean C(x_i). The sum is decoded, then divided by N
-  decode,  ///< D(sum C(x_i / N)) = mean D(C(x_i)). Inputs are divided by N; D may be affine
+  encode,  ///< C(mean x_i) = mean C(x_i). Each rank decodes the sum, then divides by N
+  decode,  ///< D(sum C(x_i / N)) = mean D(C(x_i)). Each rank divides its input by N; D may be affine
 };
 
-/// The dependence of a codec's output size on the data.
+/// How a codec's output size depends on the data.
 enum class rate_form {
   fixed,     ///< constant
   variable,  ///< varies with the data, up to a bound
-  bounded,   ///< variable, and shape::capacity bounds it: excess entries are dropped
+  bounded,   ///< variable, at most shape::capacity entries: further entries are dropped
   fed_back,  ///< as bounded, and dropped entries stay in the residual
 };
 
@@ -54,12 +54,13 @@ struct codec_traits {
   /// chain that does not use these rounds, the state is empty.
   bool keeps_for_exchange = false;
   /// The codec is a collective that may be the last stage of a chain whose other stages are summable. The chain then
-  /// uses the rounds of this collective. The collective reads x only in produce, and can return a rank's own share.
+  /// uses the rounds of this collective. The collective reads the gradient only in `produce`, and can return a rank's
+  /// own share.
   bool sums_in_chains = false;
   /// The form in which the emitted values may be summed. A summable codec has no side information.
   sum_form sums = sum_form::none;
-  /// The dependence of the number of emitted values on the data. If this number is variable, the side information
-  /// contains it at the offset count_offset, and the output shape gives an upper bound.
+  /// How the number of emitted values depends on the data. If this number is variable, the side information contains
+  /// the number at the offset count_offset, and the output shape gives an upper bound.
   rate_form rates = rate_form::fixed;
 
   constexpr bool is_summable() const { return sums != sum_form::none; }
@@ -116,7 +117,7 @@ constexpr rate_form joined_rate(rate_form a, rate_form b) {
 constexpr rate_form fed_back_rate(rate_form form) { return form == rate_form::bounded ? rate_form::fed_back : form; }
 
 /// A codec with at(rate), which returns the same codec at another rate. The states of both codecs have the same types.
-/// Unless states_follow_rate(), the states also have the same sizes and remain valid.
+/// If states_follow_rate() is false, the states also have the same sizes, and a state of one codec is valid for both.
 template <class S>
 concept rate_adjustable = requires(S const& s, double rate) {
   { s.at(rate) } -> std::same_as<std::remove_cvref_t<S>>;
@@ -158,8 +159,8 @@ struct capabilities : codec_traits {
 namespace detail {
 
 /// The delta of a chain of two stages with deltas a and b, where the first stage is an isometric projection or a
-/// rotation. If b is negative, the result is b: the chain's error is largest for inputs that the first stage keeps
-/// exactly.
+/// rotation. If b is negative, the result is b: the chain's error is then largest for inputs that the first stage
+/// encodes without error.
 constexpr double joined_delta(double a, double b) { return b < 0 ? b : a * b; }
 
 /// A codec that returns its capabilities at run time.

@@ -38,12 +38,12 @@ constexpr S at(S const& s, [[maybe_unused]] double rate) {
 /// A chain of stages: each stage encodes the values that the previous stage emits. Chains are flat: (a | b) | c and a |
 /// (b | c) have the same type and emit the same payloads.
 ///
-///   emits       the values of the last stage; the side information of all stages in order, with each stage's part
-///               aligned to 8 bytes. If summed_terngrad or summed_sign follows summable stages, the chain uses the
-///               summing rounds of this last stage
-///   properties  omega = prod (1 + omega_i) - 1 if all stages but the last are isometric or rotations. delta = prod
-///               delta_i if all stages but the last are isometric projections or rotations; the last factor is the last
-///               stage's delta or 1 - omega (Basu et al. 2019)
+///   emits       the values of the last stage; the side information of all stages in order, that of each stage aligned
+///               to 8 bytes. If summed_terngrad or summed_sign follows summable stages, the chain uses the summing
+///               rounds of this last stage
+///   properties  omega = prod (1 + omega_i) - 1 if all stages are unbiased, and all but the last are isometric or
+///               rotations. delta = prod delta_i if all stages but the last are isometric projections or rotations; the
+///               last factor is the last stage's delta, or 1 - omega if it has no delta (Basu et al. 2019)
 template <class... S>
 class chain : public codec_base {
  public:
@@ -180,8 +180,8 @@ class chain : public codec_base {
     detail::decode_entries_of(tail(), cx, y, to, no_state());
   }
 
-  /// The number of rounds: 1, unless the chain uses the rounds of its last stage. In this case, the other stages are
-  /// summable, and encode again in each round.
+  /// If the chain uses the rounds of its last stage, the number of these rounds; otherwise 1. In the first case, the
+  /// other stages are summable, and encode again in each round.
   unsigned rounds(shape const& dims, unsigned ranks) const {
     if constexpr (detail::ends_in_rounds<S...>) {
       return get<last>().rounds(before<last>(dims), ranks);
@@ -246,7 +246,8 @@ class chain : public codec_base {
     }
   }
 
-  /// Encodes from a source. The first stage, a sparsifier, selects entries, and the later stages encode their values.
+  /// Encodes from a source. The first stage, a sparsifier, selects entries. The later stages encode the values of these
+  /// entries.
   template <class In, executor E, class Source>
     requires detail::fuses_picks<In, E, Source, S...>
   void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, output<In>> y) const {
@@ -297,8 +298,8 @@ class chain : public codec_base {
       return get<I - 1>().output_shape(before<I - 1>(dims));
     }
   }
-  /// The replicated state of stage I. If the chain uses the rounds of its last stage, this state includes the state
-  /// that only the last stage's rounds use (keeps_for_exchange).
+  /// The replicated state of stage I. A state that only rounds use (keeps_for_exchange) is empty, except the state of
+  /// the last stage if the chain uses the rounds of that stage.
   template <class In, std::size_t I, class E>
   auto make_part(E const& exec, encoding_id const& id, shape const& dims) const {
     if constexpr (I == last && detail::ends_in_rounds<S...>) {

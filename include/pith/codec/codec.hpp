@@ -80,9 +80,9 @@ void encode_payload(C const& c, context<In, E> const& cx, values_on<E, In const>
   }
 }
 
-/// A stage that can read its input from a source. The stage passes the decoded values back to a source with residual
-/// write-back (ext/source.hpp). A codec that is not a stage, such as any_chain, writes a whole payload instead of
-/// values and side information (encodes_payload_from).
+/// A stage that can read its input from a source. If the source writes back residuals (ext/source.hpp), the stage
+/// passes the decoded values to the source. A codec that is not a stage, such as any_chain, writes a whole payload
+/// instead of values and side information (encodes_payload_from).
 template <class C, class In, class E, class Source>
 concept encodes_from = requires(C const& c, context<In, E> const& cx, Source const& from,
                                 encoded_on<E, output_of<C, In>> y) {
@@ -137,8 +137,8 @@ void decode_payload(C const& c, context<In, E> const& cx, span_on<E, std::byte c
 }
 
 /// A stage that decodes and sums the outputs of all ranks in one pass. A chain satisfies the concept if its last stage
-/// satisfies adds_parts, and if its other stages are linear and equal on all ranks. A codec that is not a stage, such
-/// as any_chain, reads whole payloads instead of outputs (sums_payloads).
+/// satisfies adds_parts (below), and if its other stages are linear and equal on all ranks. A codec that is not a
+/// stage, such as any_chain, reads whole payloads instead of outputs (sums_payloads).
 template <class C, class In, class E>
 concept sums_parts = requires(C const& c, context<In, E> const& cx, gathered_on<E, output_of<C, In>> in,
                               accum<In> factor, values_on<E, In> x) {
@@ -174,11 +174,11 @@ void decode_sum(C const& c, context<In, E> const& cx, span_on<E, std::byte const
   }
 }
 
-/// A stage whose decode_sum returns a sum, not a majority vote. The earlier stages of a chain can decode only a sum.
+/// A stage whose decode_sum returns a sum, not a majority vote. Earlier stages of a chain can decode sums, not votes.
 template <class C, class In, class E>
 concept adds_parts = sums_parts<C, In, E> && !traits_of<C>.votes;
 
-/// True if there is a rate at which the codec is lossy for this shape. A lossy codec needs a residual.
+/// True if there is a rate at which the codec is lossy for this shape. Such a codec needs a residual.
 template <class C>
 constexpr bool may_be_lossy(C const& c, shape const& dims) {
   if constexpr (requires {

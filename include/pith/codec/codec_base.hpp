@@ -43,12 +43,12 @@ class codec_base {
 
   /// True if, for this shape, decoding restores the input exactly. The residual is then zero.
   constexpr bool is_lossless(shape const&) const { return false; }
-  /// True if the sizes of states depend on the rate. Such a state cannot be reused at another rate.
+  /// True if the sizes of the codec's states depend on the rate. A state is then valid at one rate only.
   constexpr bool states_follow_rate() const { return false; }
 
   /// Throws std::invalid_argument if the states were made for another codec.
   void require_states(auto const&, auto const&) const {}
-  /// References to those parts of the two states that belong to the feedback policy.
+  /// References to the parts of the replicated and the rank-local state that belong to the feedback policy.
   detail::policy_states fed_back_in(auto&, auto&) const { return {}; }
   /// Multiplies the residual in the feedback state by a factor, after a change of the loss scale or the learning rate.
   template <executor E>

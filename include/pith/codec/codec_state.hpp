@@ -54,7 +54,7 @@ class codec_state {
   void advance(E const& exec) { exec.for_each_index(1, detail::advance{step_.data()}); }
 
   /// Replaces the states of codec `own` with `made`, the states of codec `next` for the same tensor. The step does not
-  /// change. If `next` has the same feedback policy as `own`, the feedback state is kept.
+  /// change. If both codecs have the same feedback policy, the feedback state of `own` is kept.
   void become(C const& own, C const& next, codec_state made) {
     own.fed_back_in(replicated_, local_).swap_with(next.fed_back_in(made.replicated_, made.local_));
     replicated_ = std::move(made.replicated_);

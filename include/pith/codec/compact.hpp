@@ -18,8 +18,8 @@ struct payload_piece {
   std::size_t at, used;
 };
 
-/// `used_values` and `used_side_bytes` return the sizes of the used parts of a stage's output with this count. By
-/// default, `count` values and all side information are used.
+/// The number of values (`used_values`) and of bytes of side information (`used_side_bytes`) that are used in an output
+/// with this count. By default, `count` values and all side information are used.
 template <class S>
 std::uint64_t used_values(S const& s, shape const& dims, std::uint64_t count) {
   if constexpr (requires { s.used_values(dims, count); }) {
@@ -43,10 +43,10 @@ struct stage_use {
   std::size_t side;
 };
 
-/// A visitor of the used pieces of a payload. `piece` receives the pieces: for each stage its side information, then
-/// the values. `count` returns the count at byte `offset` of the side information that begins at byte `side` of the
-/// payload. The next call of `piece` receives this side information. `most` is the largest valid count. Stages clamp
-/// larger counts.
+/// A visitor of the used pieces of a payload. `piece` receives the pieces: the side information of each stage, then the
+/// values of the last stage. `count` returns the count at byte `offset` of the side information that begins at byte
+/// `side` of the payload. After a call of `count`, the next call of `piece` receives the same side information. `most`
+/// is the largest valid count. Stages clamp larger counts to `most`.
 class piece_visitor {
  public:
   virtual std::uint32_t count(std::size_t side, std::size_t offset, std::uint64_t most) = 0;
@@ -148,7 +148,7 @@ piece_list<E> pieces_in(E const& exec, C const& codec, shape const& dims, span_o
 }  // namespace detail
 
 /// Returns the number of used bytes of a payload. If the codec has a variable rate, this number may be less than
-/// payload_bytes. `used_bytes`, `compact` and `expand` wait for the payload, so a graph cannot capture these functions.
+/// payload_bytes. `used_bytes`, `compact` and `expand` wait for the payload, so a CUDA graph cannot capture them.
 template <real In, executor E, class C>
 std::size_t used_bytes(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload) {
   return detail::pieces_in<In>(exec, codec, dims, payload, "used_bytes").used();
@@ -170,8 +170,8 @@ std::size_t compact(E const& exec, C const& codec, shape const& dims, span_on<E,
   return done;
 }
 
-/// Restores, byte for byte, the payload that compact received. Throws std::invalid_argument if the counts in
-/// `compacted` require more bytes than `compacted` has, and then changes nothing.
+/// The inverse of `compact`: restores the payload byte for byte. Throws std::invalid_argument, before any change, if
+/// the counts in `compacted` require more bytes than `compacted` has.
 template <real In, executor E, class C>
 void expand(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> compacted,
             span_on<E, std::byte> payload) {

@@ -35,7 +35,7 @@ namespace pith::inline v0 {
 template <real In, class C = any_codec<In>, executor E = seq_executor>
 class compressor {
  public:
-  /// `whose` contains the seed, tensor and rank, on which random numbers depend.
+  /// `whose` contains the seed, tensor and rank, on which the codec's random numbers depend.
   compressor(E const& exec, C codec, shape const& dims, tensor_id const& whose = {})
       : exec_(exec),
         codec_(std::move(codec)),
@@ -54,7 +54,7 @@ class compressor {
     return payload();
   }
 
-  /// Decodes a payload of rank `from` into `x`. The payload must have been compressed in this step.
+  /// Decodes a payload of rank `from` into `x`. The payload must be of the current step.
   void decompress(span_on<E, std::byte const> payload, span_on<E, In> x, std::uint16_t from) {
     auto ws = workspace_on<E>(scratch_.view());
     pith::decompress(exec_, codec_, payload, x, state_, ws, from);
@@ -71,8 +71,8 @@ class compressor {
     state_.fields(saved);
     return detail::save_states(state_words(), saved.bytes);
   }
-  /// Restores a state that export_state of an equal compressor returned. The executor and the library's minor version
-  /// may differ. To restore a codec at another rate, use a gradient_exchange.
+  /// Restores a state that export_state returned for a compressor with the same codec, shape and `whose`. The executor
+  /// and the library's minor version may differ. To restore a codec at another rate, use a gradient_exchange.
   ///
   ///   errors      std::invalid_argument, before any change, if the bytes are not a state or are damaged, or if the
   ///               state is of another rank, seed, element type, tensor or codec

@@ -38,7 +38,7 @@ struct context {
     other.rank = static_cast<std::uint16_t>(from);
     return with(other);
   }
-  /// The context of the next stage of a chain, which reads `Out` values of the shape `rest`.
+  /// The context of the next stage of a chain. The next stage reads values of type `Out` and shape `rest`.
   template <class Out>
   constexpr context<Out, E> next(shape const& rest) const {
     return {exec, next_stage(id), rest, ws, ranks};

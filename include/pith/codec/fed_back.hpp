@@ -10,9 +10,9 @@
 
 namespace pith::inline v0 {
 
-/// Waits, then returns a copy of this rank's feedback state in host memory. For `residual`, the copy has n values. For
-/// momentum_correction, the copy has 2 n values: the momentum times the velocity (m u), then the residual v. Other
-/// policies document their layout. Without feedback, the copy is empty.
+/// Waits for the executor, then returns a copy of this rank's feedback state in host memory. For `residual`, the copy
+/// has n values. For momentum_correction, the copy has 2 n values: m u, the momentum factor times the velocity, then
+/// the residual v. Other policies document their layout. Without feedback, the copy is empty.
 template <class In, class C, executor E>
 std::vector<accum<In>> fed_back(E const& exec, C const& codec, codec_state<In, C, E>& state) {
   auto saved = detail::field_saver<E>(exec);

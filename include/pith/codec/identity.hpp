@@ -11,8 +11,8 @@ namespace pith::inline v0 {
 /// A stage that emits every value unchanged.
 ///
 ///   emits       n values of In; no side information
-///   errors      in a mean of half values over N ranks, each rank divides its values by 2^k >= N, so that no sum
-///               overflows. Values below 2^(k - 14) are rounded to multiples of 2^(k - 24)
+///   errors      in a mean of half values over N ranks, each rank divides its values by the smallest 2^k >= N, so that
+///               no sum overflows. Values below 2^(k - 14) are rounded to multiples of 2^(k - 24)
 ///   properties  unbiased (omega 0), contractive (delta 1), summable, reproducible
 class identity : public codec_base {
  public:

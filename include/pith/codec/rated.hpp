@@ -18,15 +18,15 @@
 
 namespace pith::inline v0 {
 
-/// Compresses with `C` at rates below `dense_from`. At higher rates, steps are dense: one all-reduce sums all values
-/// uncompressed. In error_feedback(rated(c)), a dense step also sends the residual, which is zero afterwards.
-/// `measuring` sets the rates at which to measure the energy that C would keep.
+/// Compresses with `C` at rates below `dense_from`. At all other rates, steps are dense: one all-reduce sums the
+/// uncompressed values. In error_feedback(rated(c)), a dense step sums the compensated gradients, and the residual is
+/// zero afterwards. `measuring` sets the rates at which to measure the kept energy |x|^2 - |x - D(C(x))|^2 of C.
 ///
-///   requires    a C whose rate is a density, and which uses an all-reduce or an all-gather instead of rounds of its
+///   requires    a C whose rate is a density, and that uses one all-reduce or one all-gather instead of rounds of its
 ///               own
-///   state       the state of C, and nine doubles that are not saved
-///   complexity  measuring top_k at several rates costs little more than at the largest rate. Other codecs encode and
-///               decode once per measured rate
+///   state       the state of C, and nine doubles for measurements, which export_state does not save
+///   complexity  measuring top_k at several rates costs little more than measuring at the largest of these rates.
+///               Other codecs encode and decode once per measured rate
 ///   properties  lossless at rates of at least dense_from, otherwise the properties of C. A tensor's residual is
 ///               allocated at every rate
 template <class C>
@@ -130,8 +130,8 @@ class rated : public codec_base {
     detail::decode_payload<In>(codec_, cx, payload, x, replicated);
   }
 
-  /// True if the step is not dense, and C can encode from a source. If rates for measurement are set, C must also
-  /// measure the kept energy in the same pass.
+  /// True if the step is not dense, and C can encode from a source. If `measuring` has set rates, C must also measure
+  /// the kept energy in the pass that encodes.
   template <executor E>
   bool can_encode_from(shape const& dims) const {
     auto const can_measure = detail::measures_from<C, float, E, ext::plain_source<float>>;

@@ -31,12 +31,12 @@ concept collective = std::derived_from<C, codec_base> &&
 
 namespace detail {
 
-/// A codec that can be exchanged. A collective uses its own rounds. A summable codec uses one all-reduce, and any other
-/// codec uses one all-gather.
+/// A codec that an exchange can use. The exchange of a collective consists of the collective's rounds. A summable codec
+/// uses one all-reduce, and any other codec uses one all-gather.
 template <class C, class In, class E>
 concept exchangeable = collective<C, In, E> || codec<C, In, E>;
 
-/// The form in which the transport may sum a codec's payloads. Type-erased codecs return the form at run time.
+/// The form in which an all-reduce may add a codec's payloads. Type-erased codecs return the form at run time.
 template <class C>
 constexpr sum_form sums(C const& c) {
   if constexpr (requires {
@@ -48,7 +48,7 @@ constexpr sum_form sums(C const& c) {
   }
 }
 
-/// True if a codec's decoder is or may be affine. For a type-erased codec, is_affine returns this property at run time.
+/// True if codecs of type C may have an affine decoder. is_affine returns whether the decoder of one codec is affine.
 template <class C>
 concept maybe_affine = (traits_of<C>.affine || requires(C const& c) {
   { c.decodes_affinely() } -> std::same_as<bool>;
@@ -92,8 +92,8 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
 }
 
 /// The number by which each rank divides its gradient before the transport sums the payloads. For sum_form::decode,
-/// this number is the number of ranks. Otherwise, half values are divided by a power of two, because a sum might
-/// overflow even if the mean does not.
+/// this number is the number of ranks. For sum_form::encode and half values, it is a power of two, because a sum might
+/// overflow even if the mean does not. In all other cases, it is 1.
 template <class In, class C>
 unsigned sum_divisor(C const& c, shape const& dims, unsigned ranks) {
   auto const form = sums(c);
@@ -105,8 +105,8 @@ unsigned sum_divisor(C const& c, shape const& dims, unsigned ranks) {
 /// True if a rank receives the other ranks' buffers separately, instead of a sum or maximum.
 constexpr bool comes_apart(transport how) { return how != transport::sum && how != transport::max; }
 
-/// The number of pieces that a rank receives: one piece per rank, a single piece, or 0 if the buffer is reduced in
-/// place.
+/// The number of pieces that a rank receives: one from each rank, one from a single rank, or 0 if the transport reduces
+/// the buffers in place.
 constexpr unsigned arrivals(transport how, unsigned ranks) {
   if (how == transport::swap || how == transport::shift) return 1;
   return comes_apart(how) ? ranks : 0;
@@ -146,8 +146,8 @@ values_on<E, In const> scaled(E const& exec, values_on<E, In const> x, double fa
   return y;
 }
 
-/// A collective that can read its input from a source and write the mean to a sink. `produce_from` and `absorb_to` are
-/// called only for shapes for which the codec is lossy.
+/// A collective that can read its input from a source and write the mean to a sink. Callers call `produce_from` and
+/// `absorb_to` only for shapes for which the codec is lossy.
 template <class C, class In, class E, class Source, class Sink>
 concept exchanges_from = collective<C, In, E> &&
     requires(C const& c, context<In, E> const& cx, unsigned round, Source const& from, span_on<E, std::byte> out,

@@ -13,12 +13,13 @@
 
 namespace pith::inline v0 {
 
-/// A tensor of a batch: its shape, the offsets of its gradient and payload, and its number.
+/// A tensor of a batch, which is a list of tensors that one call encodes. `first` is the offset of the tensor's
+/// gradient, in elements.
 struct tensor_place {
   shape dims;
   std::uint64_t first = 0;
-  std::size_t payload = 0;   ///< offset in the payloads, a multiple of 8
-  std::uint32_t tensor = 0;  ///< the number, below 2^24
+  std::size_t payload = 0;   ///< offset of the tensor's payload in bytes, a multiple of 8
+  std::uint32_t tensor = 0;  ///< the tensor's number, below 2^24
 };
 
 /// A tensor of a batch, in the form that block bodies read.
@@ -32,7 +33,7 @@ struct segment {
 namespace detail {
 
 /// The segments of a batch, and the division of one kernel's blocks among the segments. before[s] is the number of
-/// blocks that come before segment s. Both arrays are in the executor's memory.
+/// blocks of all segments before s. Both arrays are in the executor's memory.
 struct segment_blocks {
   segment const* segments;
   std::uint64_t const* before;
@@ -78,8 +79,9 @@ struct batched : block_size_of<typename Maker::body> {
   }
 };
 
-/// A codec with a batch engine, which processes all segments of a batch in a fixed number of kernels. A kernel has a
-/// number below `programs`. blocks(kernel, n, span) returns its number of blocks for a tensor with n elements.
+/// A codec with a batch engine, which processes all segments of a batch in a fixed number of kernels. The kernels have
+/// the numbers 0 to programs - 1. blocks(kernel, n, span) returns the number of blocks that one kernel needs for a
+/// tensor with n elements; `span` is the executor's items_per_block.
 template <class C>
 concept batches = requires(C const& c) {
   { c.batch().programs } -> std::convertible_to<unsigned>;

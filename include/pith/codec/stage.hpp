@@ -1,4 +1,4 @@
-// pith/codec/stage.hpp — the stage concept: encoding of values to smaller values and side information.
+// pith/codec/stage.hpp — the stage concept: encoding of values to fewer or smaller values and side information.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -84,10 +84,10 @@ concept stage_on =
 ///     encode(context<In, E> const&, value_view<In const>, encoded<Out>[, replicated const&, local&])
 ///     decode(context<In, E> const&, encoded<Out const>, value_view<In>[, replicated const&])
 ///
-/// A stateless stage omits the states. A variable-rate stage writes the number of its values to *y.values.count, which
-/// is in its side information (by default, the first 4 bytes; see count_offset). A variable-rate stage also writes
-/// zeros to the unused slots after its values. The count that `decode` receives is at most the capacity, even for a
-/// corrupt payload.
+/// A stage without states omits the arguments in brackets. A variable-rate stage writes the number of its values to
+/// *y.values.count. This count lies in the side information (by default, the first 4 bytes; see count_offset). A
+/// variable-rate stage also writes zeros to the unused slots after its values. The count that `decode` receives is at
+/// most the capacity, even for a corrupt payload.
 template <class S, class In, class E>
 concept stage = executor<E> && detail::stage_on<std::remove_cvref_t<S>, In, E>;
 
@@ -120,7 +120,8 @@ struct clamp_count {
   PITH_HD void operator()(std::uint64_t) const { *to = *from < most ? *from : static_cast<std::uint32_t>(most); }
 };
 
-/// Returns `y`, a view of a received payload, with a pointer to a copy of its count that is clamped to the capacity.
+/// Returns `y`, a view of a received payload. If the stage has a variable rate, the returned view points to a copy of
+/// the payload's count, clamped to the capacity.
 template <class In, class S, class E, class Encoded>
 Encoded trusted(S const& s, context<In, E> const& cx, Encoded y) {
   if constexpr (traits_of<S>.is_variable()) {

@@ -20,16 +20,16 @@ namespace pith::inline v0 {
 enum class field_kind : std::uint8_t {
   replicated,  ///< equal on all ranks
   mean,        ///< equal on all ranks; the mean of all ranks' `estimate` fields
-  share,       ///< rank-local; only the mean over the ranks matters, for example for a residual or a momentum
+  share,       ///< rank-local; only the mean over the ranks matters, e.g. a residual or a momentum
   estimate,    ///< as share; a field of kind `mean` holds the mean of these fields over the ranks
   part,        ///< rank-local; belongs to the part of the tensor that the rank sums
-  learned,     ///< rank-local, but a valid initial state for any rank, for example gradient statistics
+  learned,     ///< rank-local, but a valid initial state for any rank, e.g. gradient statistics
   fixed,       ///< rank-local; has no meaning for a different number of ranks
 };
 
 /// The description of a field: its kind, element type and number of elements. Ranks r with equal r % places hold the
-/// same elements of the tensor. For a field of kind `part`, the first element of each rank's part is at a multiple of
-/// `granule`.
+/// same elements of the tensor. For a field of kind `part`, the index of the first element of each rank's part is a
+/// multiple of `granule`.
 struct field_form {
   field_kind kind = field_kind::replicated;
   std::string_view element;

@@ -46,8 +46,9 @@ constexpr std::size_t kind_bytes(element_kind kind) {
   }
 }
 
-/// The subgroup of ranks that take part in a round: all ranks, or each group of `size` ranks whose numbers are `stride`
-/// apart. If the ranks form a matrix, {columns, 1} describes the rows, and {rows, columns} describes the columns.
+/// The ranks among which a round transfers data: all ranks, or groups of `size` ranks whose numbers are `stride` apart.
+/// If the ranks are numbered along the rows of a matrix, {columns, 1} describes the rows, and {rows, columns} describes
+/// the columns.
 struct subgroup {
   std::uint32_t size = 0;  ///< 0 means all ranks
   std::uint32_t stride = 1;
@@ -60,9 +61,9 @@ struct subgroup {
   friend constexpr bool operator==(subgroup const&, subgroup const&) = default;
 };
 
-/// The data that every rank sends in one round: `count` elements of one kind. In an all_to_all, each rank sends `count`
-/// elements, a multiple of 8 bytes, to each rank. `distance` is used only by `swap` and `shift`. Ranks are numbered
-/// within their subgroup.
+/// The transfer of one round: each rank sends `count` elements of one kind. In an all_to_all, each rank sends `count`
+/// elements, a multiple of 8 bytes, to each rank. Only `swap` and `shift` use `distance`. Ranks are numbered within
+/// their subgroup.
 struct transfer {
   transport how = transport::all_gather;
   element_kind kind = element_kind::bytes;

@@ -23,7 +23,7 @@ struct storage<packed_trits> {
 
 namespace detail {
 
-/// Twenty symbols need five bytes at two bits per symbol, but only four bytes as trits.
+/// The number of symbols in a group. Twenty symbols need five bytes at two bits per symbol, but only four as trits.
 inline constexpr std::uint64_t trit_group = 20;
 
 /// The symbol -1 is stored as 3 in two bits, and as digit 2 in base 3.
@@ -78,7 +78,7 @@ struct unpack_trits {
 ///   emits       n symbols in packed_trits; the same side information as S
 ///   requires    a ternary S: terngrad, qsgd<2>
 ///   complexity  one pass over the symbols, with scratch memory for the symbols in addition to the scratch of S. The
-///               sum over ranks and the update of a feedback policy take separate passes
+///               summation over ranks and error feedback take separate passes
 ///   properties  as S
 template <class S>
 class trits : public codec_base {

@@ -109,14 +109,14 @@ auto with_elements(element_kind kind, void* data, std::size_t n, F const& f) {
 ///               communicator must outlive this object. Requests must end before the communicator is destroyed. A
 ///               moved-from object must not be used
 ///   owns        the communicator only if made by owning() or split()
-///   complexity  a few virtual calls per collective. Of this class, only the constructor, owning() and split() allocate
+///   complexity  a few virtual calls per collective. Only the constructor, owning() and split() of this class allocate
 ///   errors      the errors of the communicator. std::logic_error if the communicator lacks the called collective
 class any_communicator {
   using request = detail::erased_request;
 
  public:
-  /// Refers to a communicator. Callers must not pass `Exec`. Its default lies in a namespace that names the instruction
-  /// sets of the source file (exec/isa.hpp).
+  /// Refers to a communicator. Callers must not pass `Exec`. The default of `Exec` lies in a namespace whose name
+  /// contains the instruction sets of the source file (exec/isa.hpp).
   template <class Comm, class Exec = detail::communicator_memory>
     requires(!std::same_as<Comm, any_communicator>)
   explicit any_communicator(Comm& comm) : self_(made<Comm&, Exec>([&]() -> Comm& { return comm; })) {}
@@ -128,7 +128,7 @@ class any_communicator {
 
   unsigned rank() const { return self_->rank(); }
   unsigned size() const { return self_->size(); }
-  /// Whether the communicator has all_to_all, send_recv and split.
+  /// Which of all_to_all, send_recv and split the communicator has.
   detail::optional_calls optional_calls() const { return self_->optional_calls(); }
   /// Throws std::invalid_argument if only the main thread may call the communicator.
   void require_thread_support() const { self_->require_thread_support(); }

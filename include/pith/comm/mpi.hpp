@@ -21,7 +21,7 @@ namespace pith::inline v0 {
 
 /// Options of an mpi_communicator.
 struct mpi_options {
-  timeout_duration timeout = default_timeout;  ///< longest time of a call from its first wait or test on
+  timeout_duration timeout = default_timeout;  ///< the longest time that a call may take after its first wait or test
   /// Largest number of elements per MPI call. MPI counts elements in ints, and some MPI functions fail near 2^31.
   std::size_t most = std::size_t{1} << 27;
 };
@@ -34,7 +34,7 @@ struct mpi_options {
 ///               a host, gradient_exchange::ready starts a thread that makes such calls. Device memory needs a
 ///               CUDA-aware MPI. With MPICH, also set MPI_ERRORS_RETURN on MPI_COMM_WORLD; otherwise an MPI error in a
 ///               request ends the program
-///   state       a copy of the elements of each pending all-reduce in host memory
+///   state       for each pending all-reduce of host memory, a copy of the elements
 ///   complexity  each call first waits for the executor, since MPI reads and writes the executor's memory. During a
 ///               transfer, the ranks compare the sizes of their spans by an all-reduce of 16 bytes (send_recv: by
 ///               messages to both partners). Memory is reused, so repeated equal calls allocate only in the first call.
@@ -43,10 +43,10 @@ struct mpi_options {
 ///               device memory
 ///   errors      communication_error for an error of MPI. If the ranks pass different sizes, all ranks involved throw
 ///               communication_error. If a rank is lost or stuck, a call throws communication_error when `timeout` has
-///               passed since the call's first wait or test. The message of send_recv contains this rank. After any
-///               error, the other ranks' progress is unknown, so every later call on the communicator throws the same
-///               error. After a timeout, MPI may still write to the call's memory, and MPI_Finalize may never return.
-///               So end the program by MPI_Abort or std::_Exit
+///               passed since the call's first wait or test. The message of send_recv contains the lost or stuck rank.
+///               After any error, the progress of the other ranks is unknown, so every later call on the communicator
+///               throws the same error. After a timeout, MPI may still write to the call's memory, and MPI_Finalize may
+///               never return. So end the program by MPI_Abort or std::_Exit
 ///   owns        the duplicate of `comm`; all requests must end before the destructor
 class mpi_communicator {
  public:
@@ -107,7 +107,7 @@ class mpi_communicator {
     return request;
   }
 
-  /// Reduces a copy of x. In place, Open MPI's nonblocking all-reduce would take three times as long.
+  /// Reduces a copy of x if x is in host memory. In place, Open MPI's nonblocking all-reduce takes three times as long.
   template <executor E, class T>
   mpi_request all_reduce(E const& exec, span<T, space_of<E>> x, reduction how) {
     auto request = begin(exec, "all_reduce", x.size_bytes());

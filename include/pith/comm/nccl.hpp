@@ -52,15 +52,16 @@ concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& 
 ///
 ///   requires    the communicator's device is the current device; one thread at a time
 ///   state       one stream for transfers. All ranks must run the calls of all their communicators in the same order,
-///               so these communicators must share one stream. split() returns communicators that share the stream. To
-///               separately built communicators, the caller passes a stream, which must outlive the communicators. If
-///               this stream is the executor's stream, transfers overlap no work
-///   complexity  no call waits for the device or allocates device memory; split() waits for the other ranks. A graph
-///               can capture a call if wait(), and not test(), is called on the call's request before the capture ends.
-///               A gradient_exchange waits for a round when the next round starts. So a backward pass on the same
-///               stream overlaps the transfers of one tensor bucket. A backward pass on another stream overlaps the
-///               transfers of all tensor buckets, but needs events that make the exchange's stream wait for the
-///               gradients
+///               so all communicators of a rank must share one stream. split() returns communicators that share the
+///               stream. If a rank constructs several communicators, the caller passes the same stream to all
+///               constructors. This stream must outlive the communicators. If it is the executor's stream, transfers
+///               overlap no work
+///   complexity  no call waits for the device or allocates device memory; split() waits for the other ranks. A CUDA
+///               graph can capture a call if wait(), and not test(), is called on the call's request before the capture
+///               ends. A gradient_exchange calls wait() for a round when the next round starts. So a backward pass on
+///               the same stream overlaps the transfers of one tensor bucket. A backward pass on another stream
+///               overlaps the transfers of all tensor buckets, but needs events that make the exchange's stream wait
+///               for the gradients
 ///   errors      communication_error for an error of the call, or for an asynchronous NCCL error since the last call.
 ///               Only synchronize() detects a lost rank, by its timeout
 ///   owns        the NCCL communicator, if split() made it. An NCCL communicator that the caller passed must outlive

@@ -85,9 +85,9 @@ class pairwise {
   }
 
   unsigned rounds() const { return size() - (size() % 2 == 0); }
-  /// Ranks i and j, both below rounds(), swap in the round that is i + j modulo rounds(). In each round, one of these
-  /// ranks has no partner. With an even number of ranks, this rank swaps with the last rank. With an odd number of
-  /// ranks, this rank is idle, and partner() returns the rank itself.
+  /// Ranks i and j, both below rounds(), swap in round (i + j) % rounds(). In each round, one rank below rounds() has
+  /// no such partner. With an even number of ranks, that rank swaps with the last rank. With an odd number of ranks,
+  /// that rank is idle, and partner() returns the rank itself.
   unsigned partner(unsigned round) const {
     auto const all = rounds();
     if (rank() == all) return static_cast<unsigned>(std::uint64_t{round} * (size() / 2) % all);

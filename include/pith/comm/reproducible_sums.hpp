@@ -121,7 +121,8 @@ class reproducible_sums {
     std::vector<std::byte> pieces, sums;
   };
 
-  /// The request of the all-gather of all parts' sums. When the request completes, the sums are copied to the tensor.
+  /// The request of the all-gather that sends the sums of all parts. After the all-gather, copies the sums to the
+  /// tensor.
   template <class R>
   class request {
    public:

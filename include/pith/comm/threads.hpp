@@ -35,7 +35,7 @@ class leavable_barrier {
 
   timeout_duration timeout() const { return timeout_; }
 
-  /// The barrier at the start of a call, which has a timeout.
+  /// The barrier at the start of a call. This barrier has a timeout.
   void arrive_and_wait(char const* call, unsigned rank) { meet(call, rank, timeout_); }
   /// A barrier within a call. This barrier has no timeout, since other ranks may still read this rank's memory.
   void arrive_and_stay(char const* call, unsigned rank) { meet(call, rank, for_ever); }
@@ -143,9 +143,10 @@ class thread_group {
 ///
 ///   requires    only the rank's own thread uses the communicator, and only while run_ranks runs
 ///   complexity  only split() allocates
-///   errors      communication_error on a rank that would receive another number of bytes than it expects, on all ranks
-///               if ranks make different calls or a call times out (thread_options::timeout), and on the other ranks if
-///               a rank has returned or thrown. After an error, the spans have unspecified values
+///   errors      communication_error. A rank throws this error if it would receive another number of bytes than it
+///               expects. All ranks throw it if ranks make different calls, or if a call times out
+///               (thread_options::timeout). If a rank has returned or thrown, the other ranks throw it. After an error,
+///               the spans have unspecified values
 ///   owns        nothing; run_ranks owns the group
 class thread_communicator {
  public:
@@ -218,7 +219,7 @@ class thread_communicator {
     return done();
   }
 
-  /// The first rank of each colour makes the group of that colour.
+  /// The lowest rank of each colour makes the group of that colour.
   thread_communicator split(unsigned color) {
     show({.call = "split", .number = color});
     auto ranks = std::vector<unsigned>();
@@ -291,8 +292,8 @@ static_assert(communicator<thread_communicator, archetype> && has_all_collective
 
 namespace detail {
 
-/// The exceptions of all ranks. `own_` has the errors of a rank itself. `followed_` has each communication_error, which
-/// another rank's error may have caused.
+/// The exceptions of all ranks. `followed_` has the exceptions of type communication_error, which another rank's error
+/// may have caused. `own_` has all other exceptions.
 class rank_errors {
  public:
   explicit rank_errors(unsigned ranks) : own_(ranks), followed_(ranks) {}
@@ -341,8 +342,8 @@ struct thread_options {
 };
 
 /// Calls f(communicator) on `ranks` threads and joins them. If f throws on a rank, the next communicator call of every
-/// other rank throws too. `run_ranks` then throws the first exception, in rank order, that is no communication_error,
-/// or else the first communication_error.
+/// other rank throws too. `run_ranks` then throws the exception of the lowest rank whose exception is not a
+/// communication_error. If there are only communication_errors, `run_ranks` throws that of the lowest rank.
 template <class F>
 void run_ranks(unsigned ranks, F const& f, thread_options const& options = {}) {
   detail::require(ranks >= 1 && ranks < shared_rank, "run_ranks: ranks must be in [1, 65534], got ", ranks);

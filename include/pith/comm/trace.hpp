@@ -45,13 +45,13 @@ class exchange_trace {
     dropped_ = 0;
   }
 
-  /// The time that is zero in the output of json().
+  /// The time at which the time axis of json() begins.
   clock::time_point began() const { return began_; }
   std::vector<entry> const& entries() const { return entries_; }
   /// The number of spans that were not recorded, since the trace was full.
   std::size_t dropped() const { return dropped_; }
 
-  /// The recorded spans in Chrome's trace format. The format's process is the rank, and its two threads are "codecs"
+  /// The recorded spans in Chrome's trace format. The process id is the rank, and the process has the threads "codecs"
   /// and "transfers".
   std::string json(unsigned rank = 0) const {
     auto const process = ",\"pid\":" + std::to_string(rank) + ",\"tid\":";

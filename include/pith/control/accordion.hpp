@@ -20,8 +20,8 @@ struct accordion_options {
   bool is_of_model = false;    ///< true: one decision for all tensors, by the norm of the whole gradient
   double fall = 0.5;           ///< smallest relative fall of the learning rate that begins a critical regime
 
-  /// The options with which the GraVAC paper runs Accordion. One norm of the whole gradient, a moving average, is
-  /// compared in each step with the norm of the previous step.
+  /// The options with which the GraVAC paper runs Accordion. In each step, the controller compares the norm of the
+  /// whole gradient with that of the previous step. Both norms are moving averages.
   static accordion_options each_step() {
     return {.high_rate = 0.01, .low_rate = 0.001, .change = 0.2, .interval = 1, .smoothing = 0.02, .is_of_model = true};
   }

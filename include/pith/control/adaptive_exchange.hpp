@@ -103,8 +103,9 @@ class step_board {
 ///   requires    the requirements of gradient_exchange; controllers with the same name and equal settings on all ranks
 ///   state       the state of gradient_exchange and the state of the controller. Measurements need ten doubles per
 ///               tensor
-///   complexity  an all-reduce of up to ten doubles per tensor after each step; one call of gradient_exchange::change
-///               when rates change. A step with unchanged rates allocates nothing, unless the controller allocates
+///   complexity  an all-reduce of up to ten doubles per tensor, plus one double per rank, after each step; one call of
+///               gradient_exchange::change when rates change. A step with unchanged rates allocates nothing, unless the
+///               controller allocates
 ///   errors      agreement_error on all ranks if the controllers' names differ between ranks; std::invalid_argument for
 ///               a wrong state. After a step that throws, the rules for a failed step of gradient_exchange apply
 ///   owns        the gradient_exchange and the controller. The communicator and options.trace must outlive the

@@ -84,7 +84,7 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 ///
 /// With an exchange that overlaps the backward pass:
 ///
-///   exchange.begin(gradients);                          // in backward: ready(i), but not if schedule.looks()
+///   exchange.begin(gradients);                          // backward calls ready(i) only if !schedule.looks()
 ///   if (schedule.looks()) schedule.before(gradients);   // after backward and before ready()
 ///   exchange.wait();
 ///   schedule.after(gradients);                          // after wait() the gradients are means
@@ -357,11 +357,11 @@ class gradiveq {
     return basis;
   }
 
-  /// Whether the mean of first losses is complete, which is the case from the same step on all ranks.
+  /// Whether the mean of first losses is complete. The result is equal on all ranks.
   bool is_voting() const { return steps_ / options_.loss_every >= options_.first_losses; }
 
-  /// Whether more than half of the ranks lose too much: in this step, they measured a loss above options_.worse x (mean
-  /// of first losses). An all-reduce of one double counts these ranks.
+  /// Whether more than half of the ranks vote for new samples. A rank votes if, in this step, it measured a loss above
+  /// options_.worse x (mean of first losses). An all-reduce of one double counts the votes.
   bool most_ranks_lose() {
     auto const is_worse = loss_ * static_cast<double>(first_.count) > options_.worse * first_.sum;
     auto votes = has_looked_ && is_worse ? 1.0 : 0.0;

@@ -66,7 +66,7 @@ struct gravac_options {
   std::uint32_t window = 500;  ///< steps between two moves on the ladder
   double smoothing = 0.04;     ///< weight of a new value in an average; the paper uses smoothing_for(ranks)
   gain_average average = gain_average::of_energies;
-  std::uint32_t samples = 10;       ///< a throughput is compared after min(samples, window) steps
+  std::uint32_t samples = 10;       ///< a factor's throughput is compared after min(samples, window) steps
   std::uint32_t fresh_windows = 8;  ///< a throughput that is older than this many windows is not compared
   double regime = 2;                ///< a change of the learning rate by this factor restarts the search
 
@@ -78,8 +78,8 @@ struct gravac_options {
 /// that compression by this factor keeps, where p is the encoder's input. Each step uses the higher factor if its gain
 /// is at least `least_gain`. Otherwise, the step uses the lower factor if the lower factor's gain is at least
 /// `least_gain`. Otherwise, the step is dense. After each window of steps, the lower factor is set to the higher factor
-/// if both gains are equal up to `saturation`. Then the higher factor moves up the ladder. The search ends when the two
-/// highest throughputs are equal up to `saturation`, where the throughput of a factor is gain / seconds per step.
+/// if both gains are equal up to `saturation`. Then the higher factor moves up the ladder. The throughput of a factor
+/// is gain / (seconds per step). The search ends when the two highest throughputs are equal up to `saturation`.
 ///
 ///   requires    tensors whose codec measures, as error_feedback(rated(top_k(...))) does. All tensors get the same rate
 ///   state       averages for at most 24 factors, about 1.2 kB in total; saved
@@ -161,8 +161,8 @@ class gravac {
  private:
   static constexpr std::uint32_t dense = ~std::uint32_t{0};
 
-  /// The averages for one factor: those of `energy` and `kept`, and that of gain / seconds over the steps that used the
-  /// factor.
+  /// The averages for one factor: `energy`, `kept`, and `throughput`, which is the average of gain / seconds over the
+  /// steps that used the factor.
   struct rung {
     double energy = 0, kept = 0, throughput = 0;
     std::uint64_t seen = 0, samples = 0, last = 0;
@@ -191,8 +191,8 @@ class gravac {
     of = is_first ? value : detail::moved(of, value, share);
   }
 
-  /// Returns whether the energies are finite, and if so, updates the gains. A factor without a report keeps its gain.
-  /// After a restart of the search, the last step may have no reports for the new factors.
+  /// If the energies are finite, updates the gains and returns true. A factor without a report keeps its gain. After a
+  /// restart of the search, reports are missing if the last step measured other factors.
   bool note_gains(step_report const& seen) {
     auto const low = sum_at(seen, options_.ladder.rate(state_.low));
     auto const high = sum_at(seen, options_.ladder.rate(state_.high));

@@ -64,9 +64,10 @@ struct l_greco_options {
 
 /// After each interval of steps, chooses a rate for each tensor, so that ranks send the fewest bytes with a total error
 /// within a limit. The total error is the sum of |p - D(C(p))|^2 over all tensors and all steps of the last interval,
-/// where p is the encoder's input. The limit is the total error with the reference rate for all tensors. Errors are
-/// rounded up to multiples of limit / bins, so the total error may exceed the limit by the fraction (number of tensors)
-/// / bins. Before the first choice, all tensors have the reference rate.
+/// where p is the encoder's input. The limit is the total error with the reference rate for all tensors. Each tensor's
+/// error is rounded up to a multiple of limit / bins, both in the total error and in the limit. So the total error may
+/// exceed the limit by the fraction (number of tensors) / bins. Before the first choice, all tensors have the reference
+/// rate.
 ///
 ///   requires    tensors whose codec measures; `reference` is one of the rates (std::invalid_argument)
 ///   state       each tensor's errors over an interval, and the chosen rates; saved

@@ -15,8 +15,8 @@
 
 namespace pith::inline v0 {
 
-/// The energies of one tensor at one rate, summed over the ranks. So the energies are equal on all ranks, and are NaN
-/// if a rank measured NaN.
+/// The energies (squared norms) of one tensor at one rate, summed over the ranks. So the energies are equal on all
+/// ranks, and are NaN if a rank measured NaN.
 struct rate_report {
   std::uint32_t tensor = 0;
   double rate = 1;
@@ -87,8 +87,8 @@ constexpr bool needs_gradients() {
   }
 }
 
-/// Returns average + share x (value - average). The code divides by 1 / share, since some compilers would fuse a
-/// product with the sum, and ranks would then get different averages.
+/// Returns average + share x (value - average). The code divides by 1 / share, because some compilers would fuse a
+/// product with the sum. Ranks with different compilers would then compute different averages.
 inline double moved(double average, double value, double share) { return average + (value - average) / (1 / share); }
 
 template <class T>

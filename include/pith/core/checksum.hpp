@@ -39,7 +39,7 @@ PITH_HD inline std::uint64_t load_part(std::byte const* at, std::uint64_t bytes)
   return word;
 }
 
-/// The hash of all lanes. It is a bijective function of each single lane, if the other lanes are fixed.
+/// The hash of all lanes. If all lanes but one are fixed, the hash is a bijective function of that lane.
 PITH_HD constexpr std::uint64_t join_lanes(std::uint64_t const* lanes, std::uint64_t bytes) {
   auto hash = stir(bytes);
   for (std::uint64_t i = 0; i < hash_lanes; ++i) hash = stir((hash ^ lanes[i]) + i);

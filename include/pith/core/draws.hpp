@@ -7,7 +7,7 @@
 
 namespace pith::inline v0 {
 
-/// The value of encoding_id::rank if the random numbers must be equal on all ranks.
+/// The encoding_id::rank of random numbers that must be equal on all ranks.
 inline constexpr std::uint16_t shared_rank = 0xffff;
 
 /// Identifies a tensor. A tensor's random numbers depend on this id and on the step.
@@ -25,11 +25,11 @@ struct encoding_id {
   std::uint64_t first = 0;   ///< offset of the first element within its tensor; a multiple of 8
   std::uint32_t tensor = 0;  ///< the tensor's number, 24 bits
   std::uint16_t rank = 0;    ///< the rank that encodes, also when another rank decodes
-  std::uint8_t hop = 0;      ///< number of this encoding among those of one tensor in one step, 3 bits
+  std::uint8_t hop = 0;      ///< number of this encoding among the encodings of one tensor in one step, 3 bits
   std::uint8_t stage = 0;    ///< the stage's position in its chain, 5 bits
 
-  /// A pointer to the word that team::is_last uses; null if the id was not made by a codec_state. The word is 0 between
-  /// kernels. Random numbers do not depend on it.
+  /// A pointer to the word that team::is_last uses; null if no codec_state made the id. The word is 0 between kernels.
+  /// Random numbers do not depend on this pointer.
   std::uint32_t* arrived = nullptr;
 };
 

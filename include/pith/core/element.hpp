@@ -122,7 +122,7 @@ namespace detail {
 template <class A>
 using bits_of = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
 
-/// The NaN that encoders write to payloads. A computed NaN is not written, because its bit pattern depends on the
+/// The NaN that encoders write to payloads. Encoders write no computed NaN, whose bit pattern would depend on the
 /// processor. `written_nan` is a constant, so that device code can use it.
 template <std::floating_point A>
 inline constexpr A written_nan = std::numeric_limits<A>::quiet_NaN();
@@ -162,8 +162,8 @@ PITH_HD constexpr A larger_or_nan(A a, A b) {
   return a != a ? a : most;
 }
 
-/// Returns the scale `value` if it is finite, and NaN otherwise. A bucket with the scale NaN is decoded as NaN. With an
-/// infinite scale, a bucket could not be decoded.
+/// Returns the scale `value` of a bucket if this value is finite, and NaN otherwise. Decoding a bucket with the scale
+/// NaN gives NaN. A bucket with an infinite scale could not be decoded.
 template <class A>
 PITH_HD inline A finite_or_nan(A value) {
   return is_finite(value) ? value : A{detail::written_nan<A>};

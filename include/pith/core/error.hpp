@@ -40,7 +40,7 @@ inline std::string shortest(double value) { return numeral(value); }
 inline std::string hexadecimal(std::uint64_t value) { return numeral(value, 16); }
 
 /// Converts a value to text. A number is converted to the shortest decimal representation that parses to the same
-/// number. <sstream> is not used, because it has more lines than all headers of a codec together.
+/// number. <sstream> is not included, because it has more lines than all headers of a codec together.
 inline std::string_view written(std::string_view words) { return words; }
 inline std::string_view written(char const& letter) { return {&letter, 1}; }
 template <class N>

@@ -72,8 +72,8 @@ concept host_executor = executor<E> && std::same_as<space_of<E>, host_space>;
 }  // namespace detail
 
 /// A minimal executor, with which concepts check a stage before the real executor is known. The functions of
-/// `archetype` are never called. They need bodies, because an unoptimised build links each caller whose return type had
-/// to be deduced.
+/// `archetype` are never called. But these functions need bodies, because an unoptimised build links each caller whose
+/// return type had to be deduced.
 struct archetype {
   using space = host_space;
   static constexpr char const* name() { return "archetype"; }

@@ -4,7 +4,7 @@
 namespace pith::inline v0 {
 
 /// The type of a constructor argument from which the compiler deduces a template argument. The constants in namespace
-/// pith::options have the words of codec texts (parse.hpp) as names:
+/// pith::options are named after the words of codec texts (parse.hpp):
 ///
 ///     using namespace pith::options;
 ///     auto codec = pith::random_k(0.1, unbiased);   // pith::random_k<pith::scaling::unbiased>

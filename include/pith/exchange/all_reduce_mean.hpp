@@ -13,7 +13,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Throws std::invalid_argument if a round needs a sub-communicator that was not added.
+/// Throws std::invalid_argument if a round needs a sub-communicator that `comms` lacks.
 template <class In, class Comm, class C>
 void require_grouped(C const& codec, shape const& dims, sub_communicators<Comm> const& comms) {
   for (unsigned round = 0; round < codec.rounds(dims, comms.size()); ++round) {

@@ -32,8 +32,8 @@ constexpr void explain_codec_policy() {
                 "parse<In>(exec, text) returns the codec of a text");
 }
 
-/// The usual codec policy: `codec` compresses matrices. Vectors are sent uncompressed, since a model has few vector
-/// elements.
+/// The usual codec policy: `codec` compresses matrices. Vectors are sent uncompressed, since they contain only a small
+/// share of a model's elements.
 template <class C>
 class matrices {
  public:

@@ -13,17 +13,17 @@ class exchange_trace;  // pith/comm/trace.hpp
 /// number of bytes in all three modes.
 enum class gather : std::uint8_t {
   padded,     ///< the full capacity of the payload
-  exact,      ///< the used bytes; each round also all-gathers the counts of all payloads, and waits on the host
-  predicted,  ///< space for 1.25 c + 8 entries, where c is the largest count of any rank in the last step; further
-              ///< entries stay in the residual
+  exact,      ///< the used bytes; in each round, the host waits for an all-gather of the payloads' counts
+  predicted,  ///< space for 1.25 c + 8 entries, where c is the largest count of any rank in the last step; entries that
+              ///< exceed this space stay in the residual
 };
 
 /// When the ranks check that their settings are equal.
 enum class verify : std::uint8_t {
   when_built,  ///< once, in the constructor; compares tensors, codecs and options
   each_step,   ///< in the constructor and, for debugging, in each step. The check in a step compares step counters,
-               ///< codecs and replicated states. The check reads all replicated states, and needs an all-gather of 24
-               ///< bytes per rank and one of 8 bytes per rank
+               ///< codecs and replicated states. This check reads all replicated states, and needs two all-gathers, of
+               ///< 24 and of 8 bytes per rank
 };
 
 /// The options of a gradient_exchange. All options except `trace` and `is_recoverable` must be equal on all ranks.

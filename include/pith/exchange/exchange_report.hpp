@@ -30,7 +30,7 @@ struct tensor_report {
   double ready_seconds = 0;  ///< from begin() to ready(), or to wait() if ready() was not called
   double encode_seconds = 0, transfer_seconds = 0, decode_seconds = 0;
   measured_energy lost = {};  ///< lost part of |g|^2, measured by measure_errors
-  measured_energy kept = {};  ///< kept part of |p|^2 at the first measured rate, where p is the encoder's input
+  measured_energy kept = {};  ///< kept part of |p|^2 at the first of measured_rates(); p is the encoder's input
 
   /// The compression ratio dense_bytes / wire_bytes. The ratio is NaN for a single rank, which sends nothing.
   double ratio() const { return dense_bytes / wire_bytes; }
@@ -52,7 +52,7 @@ struct exchange_report {
   std::vector<tensor_report> tensors;
   tensor_report total;
   std::size_t buckets = 0;
-  double wait_seconds = 0;  ///< seconds that wait() took in the last step, after the backward pass
+  double wait_seconds = 0;  ///< the duration of the last call of wait()
 };
 
 }  // namespace pith::inline v0

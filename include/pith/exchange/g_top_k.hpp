@@ -22,7 +22,7 @@ namespace detail {
 /// added. In an added first round, each rank r >= inner sends its entries to rank r - inner, which is called folding.
 /// In an added last round, the ranks that folded receive the result.
 struct merge_rounds {
-  unsigned ranks, inner;  ///< inner: the largest power of two, at most `ranks`
+  unsigned ranks, inner;
   bool folds;
 
   explicit merge_rounds(unsigned n) : ranks(n), inner(std::bit_floor(n)), folds(inner < n) {}
@@ -57,7 +57,7 @@ struct hold_pairs {
     auto const i = from.indices[picked[j]];
     to.values[j] = element_cast<In>(from.values[picked[j]]);
     to.indices[j] = i;
-    if (i != no_index) sums[i] = 1;  // a mark; the sum is no longer needed
+    if (i != no_index) sums[i] = 1;  // a mark; no later code reads the sum
   }
 };
 
@@ -101,7 +101,7 @@ struct copy_indices {
 /// After these rounds, the ranks below P have the same k sums. The result is these sums, divided by N. If N > P, each
 /// rank numbered P or above first sends its entries to a rank below P, and receives the result in a last round.
 ///
-///   requires    0 < density <= 1 (std::invalid_argument), n < 2^31; a communicator with send_recv
+///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32 and k < 2^31; a communicator with send_recv
 ///   state       k pairs and 2 k indices between the rounds; not saved
 ///   complexity  log2(P) swaps of k values and k indices, and two further swaps if N > P; no host wait. Selects k of n
 ///               entries once, and k of 2 k entries per merge. Needs scratch of n elements of accum<In>, but accesses
@@ -110,8 +110,8 @@ struct copy_indices {
 ///               values of In, so sums in half may overflow
 ///   errors      a merge may drop an entry whose sum over all ranks is among the k largest; for two ranks the result is
 ///               exact
-///   properties  outside an exchange, g_top_k behaves as the codec top_k. In error_feedback, a rank's entry counts as
-///               sent if every merge kept the entry. So N x mean + sum of residuals = sum of compensated gradients
+///   properties  outside an exchange, g_top_k behaves as the codec top_k. In error_feedback, the residual omits each
+///               selected entry that every merge kept. So N x mean + sum of residuals = sum of compensated gradients
 ///   reference   Shi, Wang, Zhao, Tang, Wang, Huang and Chu, A Distributed Synchronous SGD Algorithm with Global Top-k
 ///               Sparsification for Low Bandwidth Networks, ICDCS 2019. The paper merges in a tree and broadcasts the
 ///               result; in g_top_k, all ranks merge
@@ -123,8 +123,8 @@ class g_top_k : public detail::sparse_exchange {
   bool states_follow_rate() const { return true; }
 
   /// State that is kept between the rounds but is not saved. `held` has this rank's current k entries. The first k
-  /// indices in `sent` are those of this rank's own entries. The last k indices are those of the rank that folded into
-  /// this rank. If a merge did not keep an entry, its index is `no_index`.
+  /// indices in `sent` are those of this rank's own entries. The last k indices are those of the entries of the rank
+  /// that folded into this rank. The index of an entry that a merge did not keep is `no_index`.
   template <executor E>
   struct between {
     buffer<std::byte, E> held;

@@ -37,7 +37,7 @@ namespace pith::inline v0 {
 ///
 ///   exchange.begin(gradients);   // begins a step; `gradients` contains all tensors one after another
 ///   exchange.ready(i);           // gradient i has been written; a bucket whose gradients are all ready is sent
-///   exchange.wait();             // marks the other gradients as ready; returns when all are means
+///   exchange.wait();             // marks the other gradients as ready; returns when all gradients are means
 ///   exchange.all_reduce_mean(gradients);   // begin, ready and wait in one call
 ///   exchange.change(codecs);     // between steps: sets other codecs or rates
 ///
@@ -49,11 +49,11 @@ namespace pith::inline v0 {
 ///               calls MPI during a step. On a device, ready() and wait() only enqueue work on the executor's stream.
 ///               So the kernels that write gradients or read means must be ordered on this stream
 ///   state       the codecs' states; export_state saves them, import_state restores them
-///   complexity  holds two buffers for the payloads of the largest tensor bucket, and two buffers for the payloads that
-///               this bucket receives from all ranks (four with gather::exact). The constructor, change() and
-///               fit_buckets() allocate; a step does not. The number of transfers does not depend on the number of
-///               tensors in a bucket. With power_sgd, for example, a bucket needs one all-reduce for all factors P and
-///               all uncompressed tensors, and one all-reduce for all factors Q
+///   complexity  allocates at most two buffers for the payloads that the largest tensor bucket sends, and at most two
+///               buffers (four with gather::exact) for the payloads that this bucket receives from all ranks. The
+///               constructor, change() and fit_buckets() allocate; a step does not. The number of transfers does not
+///               depend on the number of tensors in a bucket. With power_sgd, for example, a bucket needs one
+///               all-reduce for all factors P and all uncompressed tensors, and one all-reduce for all factors Q
 ///   errors      the constructor throws agreement_error on all ranks if tensors, codecs or options differ. If a rank
 ///               could not build its exchange, that rank throws its own error, and the other ranks throw
 ///               agreement_error. After a step that threw, the gradients have unspecified values, and the states of
@@ -180,8 +180,9 @@ class gradient_exchange {
     wait_seconds_ = std::chrono::duration<double>(clock::now() - begun).count();
   }
 
-  /// Skips this rank's step. All ranks must skip the same step. Gradients and states do not change. During a step,
-  /// `skip()` throws if all gradients of tensor bucket 0 are ready. Before `begin()`, `skip()` has no effect.
+  /// Ends a step without an exchange. All ranks must skip the same step. Gradients and states do not change. If all
+  /// gradients of tensor bucket 0 are ready, their exchange has begun, and `skip()` throws. Between steps, `skip()` has
+  /// no effect.
   void skip() {
     if (phase_ == phase::idle) return;
     detail::require_step(phase_, "skip");
@@ -214,9 +215,10 @@ class gradient_exchange {
   }
 
   /// Sets one codec per tensor, for the next step and all later steps. All ranks call `change()` between steps, with
-  /// equal codecs. A tensor's state is kept if its new codec is its old codec, or is `old.at(rate)`. Otherwise the
-  /// codec starts with a new state. If the rate changes, `ok_top_k` and `g_top_k` also start with a new state. A
-  /// residual is kept if the old and the new codec have the same feedback policy, and is lost otherwise.
+  /// equal codecs. If the new codec of a tensor is the old codec `old`, or is `old.at(rate)`, the state is kept.
+  /// Otherwise the new codec starts with a new state. `ok_top_k` and `g_top_k` start with a new state at every new
+  /// rate. A residual is kept if the old and the new codec have the same feedback policy; otherwise the residual is
+  /// lost.
   ///
   ///   complexity  two small all-gathers and a new schedule. Allocates the new states, and larger buffers if needed
   ///   errors      agreement_error on all ranks if codecs differ between ranks. If a codec does not fit its tensor,
@@ -235,15 +237,16 @@ class gradient_exchange {
 
   /// Computes new tensor buckets from two measurements of the last step: the time at which each gradient was ready, and
   /// the duration of each bucket's transfers. The tensors are ordered by the time at which their gradients became ready
-  /// on the slowest rank. Within the limit exchange_options::bucket_bytes, the new buckets let the last transfer end as
-  /// early as possible. If the communicator's order of additions does not depend on the message size, the old and the
-  /// new buckets give bitwise equal means. All ranks call fit_buckets() between steps, for example after the second
-  /// step. In the last step before this call, `begin()` must have been called before the backward pass, and `ready()`
-  /// during the backward pass. On a device, the measured times are the times at which the host enqueues the work.
+  /// on the slowest rank. The new buckets respect the limit exchange_options::bucket_bytes, and let the last transfer
+  /// end as early as possible. If the communicator's order of additions does not depend on the message size, the old
+  /// and the new buckets give bitwise equal means. All ranks call fit_buckets() between steps, for example after the
+  /// second step. In the last step before this call, `begin()` must have been called before the backward pass, and
+  /// `ready()` during the backward pass. On a device, the measured times are the times at which the host enqueues the
+  /// work.
   ///
   ///   complexity  three small all-gathers and a new schedule. Allocates if the largest bucket has grown
-  ///   errors      agreement_error on all ranks if messages were damaged. After this error, the exchange keeps the old
-  ///               buckets
+  ///   errors      agreement_error or communication_error on all ranks if messages were damaged. After this error, the
+  ///               exchange keeps the old buckets
   void fit_buckets() {
     require_idle("fit_buckets");
     detail::require(
@@ -269,10 +272,10 @@ class gradient_exchange {
     all.wait_seconds = wait_seconds_;
     return all;
   }
-  /// For `report()`, measures the error |g - D(C(g))| / |g| of each codec on this rank's gradients. `gradients`
-  /// contains all tensors one after another. Each measurement starts with a new state: the residual is zero, and
-  /// `power_sgd` has no warm start. Gradients and states of the exchange do not change. Call measure_errors() between
-  /// steps.
+  /// Measures the error |g - D(C(g))| / |g| of each codec on this rank's gradients, and stores it for `report()`.
+  /// `gradients` contains all tensors one after another. Each measurement starts with a new state: the residual is
+  /// zero, and `power_sgd` has no warm start. Gradients and states of the exchange do not change. Call measure_errors()
+  /// between steps.
   ///
   ///   complexity  encodes and decodes all tensors once more, one by one; allocates and waits for the executor
   void measure_errors(span_on<E, In const> gradients) {
@@ -299,11 +302,10 @@ class gradient_exchange {
     return pith::fed_back<In>(exec_, codecs()[tensor], model().state(tensor));
   }
 
-  /// Serialises all states of this rank, with a description and a checksum, in the format of docs/state_format.md. With
-  /// exchange_options::is_recoverable, export_state() can also be called after a failed step. The function then returns
-  /// the state after the last complete step. With `steps_back = 1`, export_state() returns the state before the last
-  /// complete step. One step back suffices, since after a failure the numbers of steps that two ranks have completed
-  /// differ by at most one.
+  /// Serialises all states of this rank, with a description and a checksum, in the format of docs/state_format.md.
+  /// exchange_options::is_recoverable permits two further calls. After a failed step, export_state() returns the state
+  /// after the last complete step. With `steps_back = 1`, export_state() returns the state before the last complete
+  /// step. One step back suffices: after a failure, any two ranks' numbers of complete steps differ by at most one.
   std::vector<std::byte> export_state(unsigned steps_back = 0) const {
     require_between_steps("export_state");
     if (steps_back > 0 || phase_ == phase::failed) return export_copy(steps_back);
@@ -337,8 +339,8 @@ class gradient_exchange {
     change_to(std::move(codecs));
     import_state(bytes);
   }
-  /// Throws if import_state(bytes, codecs) would throw. Changes nothing. Returns the values of the states, which follow
-  /// the description in `bytes`.
+  /// Throws if import_state(bytes, codecs) would throw. Changes nothing. Returns the part of `bytes` after the
+  /// description, which contains the values of the states.
   span<std::byte const> require_state(span<std::byte const> bytes, std::vector<codec_type> const& codecs) const {
     require_between_steps("import_state");
     detail::require_size(importing, "codecs", tensors().size(), codecs.size(), " entries");

@@ -63,9 +63,9 @@ struct place_state {
 ///   state       the state of Outer for one part, and the values of one part
 ///   complexity  Inner encodes n + n / ranks_per_node elements and decodes 2 n, with two transfers within the node.
 ///               Outer processes n / ranks_per_node elements
-///   errors      two compression errors of Inner and one of Outer. If Outer is an error_feedback, it adds its error to
-///               the next step's input. With a single node, Outer is not used. With one rank per node, Inner is
-///               replaced by identity
+///   errors      two compression errors of Inner and one of Outer. If Outer is an error_feedback, Outer adds its error
+///               in one step to its input in the next step. With a single node, Outer is not used. With one rank per
+///               node, Inner is replaced by identity
 ///   properties  outside an exchange, hierarchical behaves as the codec Inner. The residual of
 ///               error_feedback(hierarchical) is the rank's own compression error of Inner
 ///   reference   sums within nodes and then between nodes: Cho, Finkler, Kung and Hunter, BlueConnect, MLSys 2019.

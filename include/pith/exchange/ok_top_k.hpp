@@ -34,8 +34,9 @@ struct ok_top_k_sizes {
   }
 };
 
-/// Copies a rank's selected entries to the owners' pieces of the payload. If a region has more entries than its piece
-/// can contain, copying starts at a different entry in each step, so that every entry is sent eventually.
+/// Copies a rank's selected entries to the owners' pieces of the payload. If a rank has more entries in a region than
+/// the owner's piece can contain, copying starts at a different entry in each step, so that every entry is sent
+/// eventually.
 template <class In>
 struct send_pairs {
   pairs<In> own;
@@ -90,8 +91,8 @@ struct collect_pairs {
 /// Exchanges the k entries of largest magnitude of each rank, where k = max(1, floor(density n)). Every rank owns a
 /// region of the tensor. An owner sums the entries that all ranks send for its region, and sends the largest of its
 /// sums to all ranks. The result on all ranks is the k largest received sums, divided by the number of ranks. The
-/// bounds of the regions change in each step. Each rank proposes bounds that divide its entries evenly among the
-/// owners. The next step uses the mean of all ranks' proposals.
+/// bounds of the regions change in each step. Each rank proposes bounds that divide its selected entries evenly among
+/// the owners. The next step uses the mean of all ranks' proposals.
 ///
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32; a communicator that has_all_to_all
 ///   state       replicated: k bounds. Rank-local and not saved: 2 k indices and k pairs, which are kept between the
@@ -103,10 +104,12 @@ struct collect_pairs {
 ///               elements of received entries
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than all other values
 ///   errors      the result may differ from the k largest exact sums. If a rank has more than ceil(k / N) entries for
-///               an owner, the rank sends only ceil(k / N) of them; with error feedback, the residual keeps the others.
+///               an owner, the rank sends only ceil(k / N) of these entries; with error feedback, the residual contains
+///               the unsent entries.
 ///               An owner sends only 2 ceil(k / N) sums of its region
-///   properties  outside an exchange, ok_top_k behaves as the codec top_k. In error_feedback, a rank's entry counts as
-///               sent if its sum is in the result. So N x mean + sum of residuals = sum of compensated gradients
+///   properties  outside an exchange, ok_top_k behaves as the codec top_k. In error_feedback, the residual omits each
+///               entry that the rank sent, if the result contains a sum at the entry's index. So N x mean + sum of
+///               residuals = sum of compensated gradients
 ///   reference   Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022. The paper
 ///               estimates thresholds; in ok_top_k, selections are exact, and bounds change in every step
 class ok_top_k : public detail::sparse_exchange {

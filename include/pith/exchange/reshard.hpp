@@ -137,8 +137,8 @@ class resharding {
     }
   }
 
-  /// Copies the field. If states of old ranks are missing, writes the mean of the tensor's fields of kind `estimate`
-  /// over the other old ranks instead.
+  /// Copies the field. But if states of old ranks are missing, and the tensor has a field of kind `estimate`, writes
+  /// the mean of this field over the old ranks whose states are present.
   void fill_mean(rank_field const& field, std::byte* to) const {
     auto const estimate = std::ranges::find_if(old_.fields(), [&](rank_field const& other) {
       return other.form.kind == field_kind::estimate && other.tensor.data() == field.tensor.data() &&
@@ -222,15 +222,15 @@ inline std::vector<std::vector<std::byte>> reshard(std::vector<std::vector<std::
 }  // namespace detail
 
 /// Converts the states of all ranks of a job to the states of a job with `ranks` ranks. The states come from
-/// `export_state` of gradient_exchange or adaptive_exchange. The states of lost ranks may be missing. Each new rank
-/// then imports its own state. `reshard` reads only the serialised states, and needs no codec and no executor.
+/// `export_state` of gradient_exchange or adaptive_exchange. The states of lost ranks may be missing. Each rank of the
+/// new job imports its own state. `reshard` reads only the serialised states, and needs no codec and no executor.
 ///
 ///   requires    states in rank order, which were saved after the same step. The new job has equal codecs, tensors,
-///               seed and element type. The codecs allow its number of ranks; hierarchical needs a multiple of
+///               seed and element type. The codecs allow the new number of ranks; hierarchical needs a multiple of
 ///               ranks_per_node
-///   state       preserves replicated state, and the mean of rank-local state over the ranks. All elements of fields of
-///               kind `part` are kept; such a field contains different elements of a tensor on each rank. The
-///               rank-local state of a lost rank is lost; see docs/composing.md
+///   state       preserves replicated state, and the mean of rank-local state over the ranks. A field of kind `part`
+///               contains different elements of a tensor on each rank; all these elements are preserved. The rank-local
+///               state of a lost rank is lost; see docs/composing.md
 ///   complexity  reads all states, and allocates and writes `ranks` states of the same size
 ///   errors      std::invalid_argument if bytes are not a state or are damaged, if states are of different jobs or
 ///               steps, or if the state of a codec cannot be converted to this number of ranks

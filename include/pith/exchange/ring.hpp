@@ -71,8 +71,8 @@ struct take_share {
 
 /// The schedule of the ring. The tensor has two halves, and each half has `ranks` segments. Segment s of half b is part
 /// 2 s + b of the tensor. Rounds alternate between the halves, so each half makes one hop in every second round. In hop
-/// h of a half, each rank sends segment (rank - h) mod ranks. In the first `ranks` hops, a rank adds its own gradient /
-/// ranks to a segment before it sends the segment. In later hops, a rank forwards the received payload.
+/// h of a half, each rank sends segment (rank - h) mod ranks. In the first `ranks` hops, a rank adds 1 / ranks of its
+/// own gradient to a segment before it sends the segment. In later hops, a rank forwards the received payload.
 struct ring_hops {
   unsigned ranks;
 
@@ -117,7 +117,8 @@ struct ring_hops {
 ///               where p is the compensated gradient. For each segment, d is the decoded sum that this rank encoded
 ///               minus the decoded partial mean that this rank received
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. The paper adds
-///               encoded segments around a ring. In `ring`, the payloads of C need not be summable
+///               encoded segments around a ring. `ring` decodes a segment before it adds, so the payloads of C need not
+///               be summable
 template <class C>
 class ring : public detail::codec_exchange<C> {
   using base = detail::codec_exchange<C>;

@@ -1,4 +1,4 @@
-// pith/exchange/tensor_parts.hpp — the division of a tensor into equal parts, each encoded as a tensor of its own.
+// pith/exchange/tensor_parts.hpp — the division of a tensor into equal parts, each encoded as a separate tensor.
 #pragma once
 
 #include <pith/codec/codec.hpp>
@@ -37,7 +37,7 @@ struct tensor_parts {
 
 namespace detail {
 
-/// The granule of a codec. Each part must begin at a multiple of this number of elements. So parts begin at quantizer
+/// The granule of a codec, in elements. Each part must begin at a multiple of the granule. So parts begin at quantizer
 /// buckets, and at multiples of 8 elements, since 8 elements share a block of random bits.
 template <class C>
 std::uint64_t part_granule(C const& c) {

@@ -7,10 +7,10 @@ namespace pith::inline v0 {
 
 /// The numbers of bytes that a rank passes to its communicator in a step, padding included.
 struct traffic {
-  std::size_t gathered = 0;   ///< bytes in all-gathers, each sent to every other rank
+  std::size_t gathered = 0;   ///< bytes in all-gathers; each byte is sent to every other rank
   std::size_t summed = 0;     ///< bytes in all-reduces
-  std::size_t scattered = 0;  ///< bytes in all-to-alls, each sent to one rank
-  std::size_t passed = 0;     ///< bytes in swaps and shifts, each sent to one rank
+  std::size_t scattered = 0;  ///< bytes in all-to-alls; each byte is sent to one rank
+  std::size_t passed = 0;     ///< bytes in swaps and shifts; each byte is sent to one rank
 
   constexpr std::size_t total() const { return gathered + summed + scattered + passed; }
 

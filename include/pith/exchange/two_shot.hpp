@@ -44,8 +44,8 @@ struct part_state {
 ///               k from the size of the part, and a bucket size of 0 means one bucket per part
 ///   state       the state of Second, and a payload of Second
 ///   complexity  encodes n + n / N elements and decodes 2 n; two transfers; scratch for a part
-///   errors      the mean is compressed once more, by Second. If Second is an error_feedback, Second adds its own error
-///               to the mean of the next step
+///   errors      each mean contains the ranks' compression errors of First, and one compression error of Second. If
+///               Second is an error_feedback, Second adds its error in one step to the mean of the next step
 ///   properties  outside an exchange, two_shot behaves as the codec First. The residual of error_feedback(two_shot) is
 ///               the rank's own compression error of First
 ///   reference   quantization before and after the sum: Alistarh et al., QSGD, NeurIPS 2017. Feedback for both

@@ -17,7 +17,7 @@ struct cuda_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// If `status` is an error, resets the runtime's last error and throws cuda_error.
+/// If `status` is an error, resets CUDA's last error and throws cuda_error.
 inline void check_cuda(cudaError_t status, char const* call) {
   if (status == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());

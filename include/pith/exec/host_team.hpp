@@ -12,8 +12,8 @@
 
 namespace pith::inline v0::detail::inline PITH_ISA_NAMESPACE {
 
-// Block bodies are host-device functions, so nvcc requires PITH_HD on the team functions that bodies call. These team
-// functions call host functions. The pragma prevents nvcc from checking such calls.
+// Block bodies are host-device functions. So nvcc requires PITH_HD (`__host__ __device__`) on the team functions that
+// bodies call. The team functions below call host functions, and the pragma turns off nvcc's check of these calls.
 #if defined(__CUDACC__)
 #define PITH_CALLS_HOST _Pragma("nv_exec_check_disable")
 #else
@@ -84,7 +84,7 @@ struct host_team : lone_thread {
 
 template <isa Level, class Body>
 inline void run_blocks_on(Body const& given, std::uint64_t first, std::uint64_t last) {
-  auto const body = given;  // byte stores cannot alias a local copy
+  auto const body = given;  // byte stores cannot change a local copy, so its members can stay in registers
   typename Body::memory fast;
   for (auto b = first; b < last; ++b) body(host_team<Level>(), fast, b);
 }

@@ -15,9 +15,9 @@
 #define PITH_ISA_OF_FLAGS baseline
 #endif
 
-/// PITH_ISA_DISPATCH: loops are compiled for several instruction sets, and one set is chosen at run time.
-/// PITH_VECTOR_LOOPS: loops with intrinsics are compiled. Both are 0 in an unoptimised build, where vector instructions
-/// do not make loops faster.
+/// PITH_ISA_DISPATCH is 1 if loops are compiled for several instruction sets, and the program selects one set at run
+/// time. PITH_VECTOR_LOOPS is 1 if loops with intrinsics are compiled. Both macros are 0 in an unoptimised build, where
+/// vector instructions do not make loops faster.
 #if !defined(__x86_64__) || !defined(__OPTIMIZE__)
 #define PITH_ISA_DISPATCH 0
 #define PITH_VECTOR_LOOPS 0
@@ -42,9 +42,9 @@
 #endif
 #endif
 
-/// The name of an inline namespace, which contains the instruction set that the translation unit's flags enable. So
-/// translation units with different flags define functions with different names. If the names were equal, the linker
-/// would keep only one of the functions, possibly one that the CPU cannot run.
+/// The name of an inline namespace. The name contains the instruction set that the translation unit's flags enable. So
+/// translation units with different flags define functions with different names. With equal names, the linker would
+/// keep only one of the functions, possibly one that the CPU cannot run.
 #define PITH_ISA_NAMESPACE_OF(flags, dispatch) compiled_for_##flags##_##dispatch
 #define PITH_ISA_NAMESPACE_IF(flags, dispatch) PITH_ISA_NAMESPACE_OF(flags, dispatch)
 #if PITH_ISA_DISPATCH
@@ -55,8 +55,7 @@
 
 namespace pith::inline v0 {
 
-/// The instruction set of host loops, in ascending order. Host loops use the instruction set that the compiler flags
-/// enable, or a larger set.
+/// The instruction sets of host loops, in ascending order.
 enum class isa : std::uint8_t { baseline, avx2, avx512 };
 
 constexpr char const* isa_name(isa level) {

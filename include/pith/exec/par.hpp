@@ -34,8 +34,9 @@ constexpr std::uint64_t elements_in_block([[maybe_unused]] Body const& body, std
 
 /// Divides `total` blocks or bytes into chunks of `grain` blocks or bytes.
 struct chunking {
-  /// The largest number of chunks per thread. More chunks would not improve the load balance. `least` is so large that
-  /// a chunk takes a few microseconds, much longer than claiming the chunk.
+  /// The largest number of chunks per thread. More chunks would not improve the load balance. The argument `least`, the
+  /// smallest grain, must be so large that a chunk takes a few microseconds. A thread needs much less time to claim a
+  /// chunk.
   static constexpr std::uint64_t most_a_thread = 64;
 
   std::uint64_t total, grain;
@@ -48,7 +49,7 @@ struct chunking {
   constexpr std::uint64_t last(std::uint64_t chunk) const { return std::min(total, first(chunk) + grain); }
 };
 
-/// The number of a runner's threads. If the runner does not report it, returns the number of cores.
+/// Returns the number of a runner's threads, or the number of cores if the runner has no function threads().
 template <class R>
 unsigned threads_of(R const& runner) {
   auto const reported = reported_threads(runner);
@@ -95,9 +96,9 @@ inline namespace PITH_ISA_NAMESPACE {
 ///
 ///   owns        no threads. The runner must outlive the executor and the executor's copies. A default-constructed
 ///               executor uses only the calling thread
-///   throws      exceptions that the runner throws. Bodies must not throw
-///   nests       if runs of the runner may nest. While a thread_pool runs one call, any other call uses only its
-///               calling thread
+///   throws      exceptions that the runner throws. A thread_pool also throws the first exception of a body
+///   nests       if the runner's runs may nest. While a thread_pool runs a call, the work of every other call runs on
+///               the thread that made this other call
 ///   complexity  no call allocates
 template <parallel_runner R>
 class par_executor : public detail::host_memory {
@@ -146,8 +147,8 @@ class par_executor : public detail::host_memory {
   void download(void* to, void const* from, std::size_t bytes) const { copy(to, from, bytes); }
 
  private:
-  /// Work of fewer than `shared_elements` or `shared_bytes` runs on the calling thread, since it ends before a sleeping
-  /// thread would wake.
+  /// Work of fewer than `shared_elements` elements or `shared_bytes` bytes runs on the calling thread, since such work
+  /// ends before a sleeping thread would wake.
   static constexpr std::uint64_t shared_elements = std::uint64_t{1} << 16, chunk_elements = std::uint64_t{1} << 14;
   static constexpr std::size_t shared_bytes = std::size_t{1} << 20, chunk_bytes = std::size_t{1} << 18;
 
@@ -159,7 +160,7 @@ class par_executor : public detail::host_memory {
 static_assert(executor<par_executor<thread_pool>>);
 
 /// Returns an executor for a runner that the caller owns, such as a thread_pool or an adaptor for a framework's
-/// threads. Loops use no larger instruction set than `level`.
+/// threads. Loops use the instruction set `level`, as in seq_executor.
 template <parallel_runner R>
 par_executor<R> par(R& runner) {
   return par_executor<R>(runner);

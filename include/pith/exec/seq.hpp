@@ -10,8 +10,8 @@
 
 namespace pith::inline v0::inline PITH_ISA_NAMESPACE {
 
-/// Runs all work immediately, in order, on the calling thread. Loops use the CPU's largest instruction set, or `level`
-/// if it is smaller.
+/// Runs all work immediately, in order, on the calling thread. Loops use the instruction set `level`, or the set that
+/// the compiler flags enable if this set is larger. By default, `level` is best_isa().
 class seq_executor : public detail::host_memory {
  public:
   static constexpr std::uint32_t items_per_block = 512;

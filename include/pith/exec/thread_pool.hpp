@@ -18,8 +18,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Polls `word`. Returns true as soon as `word` differs from `seen`, or false after 100 polls. The next job often
-/// follows within microseconds, before a sleeping thread would wake. The function yields the core between polls.
+/// Polls `word`, and yields the core between polls. Returns true as soon as `word` differs from `seen`, or false after
+/// 100 polls. Polling pays, since the next job often follows within microseconds, before a sleeping thread would wake.
 inline bool changes_soon(std::atomic<std::uint32_t> const& word, std::uint32_t seen) {
   for (int look = 0; look < 100; ++look) {
     if (word.load(std::memory_order_acquire) != seen) return true;
@@ -31,9 +31,10 @@ inline bool changes_soon(std::atomic<std::uint32_t> const& word, std::uint32_t s
 /// A sequence of jobs. Threads claim a job's indices one by one. The job is done when all its indices are done.
 ///
 /// The ticket is one word: the job's number and the number of unclaimed indices. A thread reads the ticket and the
-/// job's fields, and then claims an index by a compare-and-exchange of the ticket. If the job has ended in the
-/// meantime, the ticket differs and the claim fails. Job numbers repeat only after 2^44 jobs. A thread uses the fields
-/// only after a successful claim. So the next job may overwrite the fields while a late thread reads them.
+/// job's fields (`call_`, `f_` and `end_`), and then claims an index by a compare-and-exchange of the ticket. If the
+/// job has ended in the meantime, the ticket differs and the claim fails, since job numbers repeat only after 2^44
+/// jobs. A thread uses the fields only after a successful claim. So the next job may overwrite the fields while a late
+/// thread reads them.
 class claimed_job {
  public:
   using call_type = void (*)(void const* f, std::uint64_t i);
@@ -131,7 +132,7 @@ class claimed_job {
 ///               calls of all claimed indices, but never for a thread that has claimed no index
 ///   throws      run rethrows the first exception of f, after all claimed calls have returned. The remaining indices
 ///               may be skipped
-///   nests       without deadlock. During a run, any other run calls its f only on its calling thread
+///   nests       without deadlock. A run that starts during another run calls f only on its calling thread
 ///   requires    f must outlive the call. After fork, the child process must neither use nor destroy the pool
 ///   complexity  run does not allocate. The caller wakes at most one sleeping thread. A woken thread wakes at most two
 ///               others, while work remains
@@ -171,7 +172,7 @@ class thread_pool {
 
  private:
   struct without_workers {};
-  explicit thread_pool(without_workers) {}  // a delegating constructor runs the destructor if a thread cannot start
+  explicit thread_pool(without_workers) {}  // after this constructor, the destructor runs even if a thread cannot start
 
   void share(detail::claimed_job::call_type call, void const* f, std::uint64_t count) {
     for (std::uint64_t first = 0; first < count && !job_.failed(); first += job_.most) {
@@ -199,8 +200,8 @@ class thread_pool {
     }
   }
 
-  /// Wakes at most `at_most` workers, and no more than the remaining work needs in addition to this thread and the
-  /// polling workers.
+  /// Wakes at most `at_most` workers, and only while more indices are unclaimed than this thread and the polling
+  /// workers can claim at once.
   void wake(int at_most) {
     for (; at_most > 0 && job_.left() > 1 + looking_.load(); --at_most) calls_.notify_one();
   }

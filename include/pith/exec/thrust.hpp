@@ -1,7 +1,8 @@
 // pith/exec/thrust.hpp — an executor for any Thrust execution policy.
 #pragma once
 
-// Thrust's default device system is CUDA, but a host compiler may lack the CUDA headers.
+// Without nvcc, Thrust's device system is its C++ system. The default system, CUDA, needs the CUDA headers, which a
+// host compiler may lack.
 #if !defined(__CUDACC__) && !defined(THRUST_DEVICE_SYSTEM)
 #define THRUST_DEVICE_SYSTEM THRUST_DEVICE_SYSTEM_CPP
 #endif
@@ -77,14 +78,14 @@ struct thrust_memory<P> : cuda_executor {
 
 inline namespace PITH_ISA_NAMESPACE {
 
-/// An executor that runs indices and blocks with thrust::for_each. With a host policy, one thread runs a block. With a
-/// device policy, many threads run a block, as for on(stream), because a block's memory is too large for a single
-/// device thread.
+/// An executor that runs indices with thrust::for_each. With a host policy, thrust::for_each also runs the blocks, one
+/// thread per block. With a CUDA policy, blocks run in the kernels of cuda_executor, many threads per block, because a
+/// block's memory is too large for a single device thread.
 ///
 ///   owns        a copy of the policy. A stream or other object of the policy must outlive the executor. A
 ///               default-constructed executor cannot run work
-///   waits       in for_each_index if the policy waits; par_nosync with a stream does not. for_each_block on a device
-///               never waits
+///   waits       for_each_index waits if the policy waits; par_nosync.on(stream) does not wait. for_each_block on a
+///               device never waits
 ///   requires    -fopenmp for omp::par, and TBB for tbb::par
 template <detail::thrust_policy P>
 class thrust_executor : public detail::thrust_memory<P> {
@@ -135,8 +136,8 @@ struct space_of_system<thrust::cuda_cub::tag> {
 
 }  // namespace detail
 
-/// Returns a span of a Thrust vector's elements, with their memory space in its type. In source files for nvcc, a
-/// device_vector is in device memory.
+/// Returns a span of a Thrust vector's elements. The span's type contains their memory space. In source files for nvcc,
+/// a device_vector is in device memory.
 template <class Vector>
   requires requires(Vector& v) { thrust::raw_pointer_cast(v.data()); }
 auto view(Vector& v) {

@@ -18,8 +18,9 @@ PITH_HD inline void fetch_ahead(T const* block, std::uint32_t count) {
   }
 }
 
-/// A source that reads a tensor. A source returns the values that an engine encodes.
+/// A source that reads a tensor. A source is an object from which an engine reads the values to encode:
 ///
+///   (i)                              returns value i
 ///   tail(first)                      returns a source that begins at element `first`, for engines that work row by row
 ///   load(team, first, count, room)   returns a pointer to values first .. first + count - 1, which are in the tensor
 ///                                    or are copied to `room`
@@ -58,7 +59,8 @@ struct plain_source {
 /// An engine that selects entries calls the following functions, but calls `write_back` only for entries that it sends:
 ///
 ///   kept(i)                          returns the stored residual of element i
-///   leave(team, first, count, p)     sets the residual to p where p is finite, and to lasting(residual) elsewhere
+///   leave(team, first, count, p)     sets the residual to p where p is finite, and to lasting(residual) elsewhere (see
+///                                    `lasting` below)
 ///   without(i, p)                    returns p minus gradient element i: the old residual, up to rounding
 ///   write_back(i, value, old, sent)  sets the residual to value - sent if that is finite, else to lasting(old)
 template <class Source>
@@ -152,10 +154,11 @@ struct write_back_selected {
   PITH_HD void operator()(std::uint64_t j) const { to.write_back(of.indices[j], of.values[j], of.old[j], sent[j]); }
 };
 
-/// The output tensor of decoding. The sink receives the sum of the ranks' values, and writes `factor` times this sum.
+/// A sink that writes `factor` times the sum of the ranks' decoded values to a tensor. If `takes_blocks` is false, an
+/// engine calls `put` and `put_run`; otherwise the engine calls `store`:
 ///
 ///   put(i, sum)                      writes one value
-///   store(team, first, count, sum)   writes the values of a block, if `takes_blocks`; may overwrite `sum`
+///   store(team, first, count, sum)   writes the values of a block; may overwrite `sum`
 template <class In>
 struct tensor_sink {
   static constexpr bool takes_blocks = false;

@@ -1,4 +1,4 @@
-// pith/feedback/ef21.hpp — feedback that encodes the difference between a rank's gradient and the rank's estimate.
+// pith/feedback/ef21.hpp — feedback that encodes the difference between a gradient and an estimate of this gradient.
 #pragma once
 
 #include <pith/codec/stage.hpp>

@@ -33,8 +33,8 @@ inline constexpr unverified_t unverified{};
 ///   complexity  one pass over g and the residual if C is an engine that reads from a source (ext/source.hpp), such as
 ///               a quantizer or top_k; three passes with power_sgd. For other codecs, one additional decoding, and
 ///               scratch memory of 2 n elements of accum<In> in addition to C's scratch memory
-///   properties  terminal. With F = residual, the sum of the decoded payloads plus the residual equals the sum of the
-///               gradients
+///   properties  terminal: `|` cannot append a stage. With F = residual, the sum of the decoded payloads plus the
+///               residual equals the sum of the gradients
 ///   reference   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
 template <class C, class F = residual>
 class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
@@ -241,9 +241,9 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     detail::narrow<In>(cx.exec, mean, x);
   }
 
-  /// The decoded values that `update` receives after the exchange. By default, these values are the mean. If the codec
-  /// can compute the part of p that reached the mean (`delivered`), and the policy does not require the mean, these
-  /// values are that part of p.
+  /// Returns the values that `update` receives after the exchange. If the codec can compute the part of p that reached
+  /// the mean (`delivered`), and the policy does not require the mean, returns this part of p. Otherwise returns the
+  /// mean.
   template <class In, class E>
   values_on<E, accum<In> const> received(context<In, E> const& cx, [[maybe_unused]] values_on<E, accum<In> const> p,
                                          values_on<E, accum<In>> mean, [[maybe_unused]] auto const& replicated,

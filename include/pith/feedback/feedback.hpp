@@ -32,8 +32,8 @@ concept feedback = std::copyable<F> && real<In> && executor<E> &&
 
 namespace detail {
 
-/// True if the policy keeps no compression error. Such a policy accepts any codec, because it has no state that can
-/// grow.
+/// True if the policy does not store the compression error. Such a policy accepts any codec, because it has no state
+/// that can grow.
 template <class F>
 concept memoryless = requires {
   requires std::remove_cvref_t<F>::is_memoryless;

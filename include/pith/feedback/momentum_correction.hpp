@@ -39,7 +39,7 @@ struct grow_momentum {
 
 /// Sets u to `factor` times (p - v), or with Nesterov momentum to `factor` times (u + p - v). Then sets v to p - sent.
 /// The difference p - v, with the old v, is the sum that `compensate` added to v. With masking, u is 0 for sent
-/// entries. Where p - sent is NaN or infinite, u and v stay unchanged.
+/// entries. Where p - sent or p - v is NaN or infinite, sets u to lasting(u) and v to lasting(v) (ext/source.hpp).
 template <class A>
 struct keep_momentum {
   A const* p;
@@ -72,8 +72,8 @@ struct keep_momentum {
 ///   state       2 n rank-local elements of accum<In>: v and m u. The product m u is stored before it is added, so that
 ///               rounding does not depend on the compiler
 ///   complexity  with Nesterov momentum, scratch memory for n elements. clip_norm reads g one additional time
-///   on NaN      where a gradient or its decoded value is NaN or infinite, u and v stay unchanged, except that a u or v
-///               beyond 2^47 (2^495 for doubles) becomes 0, because its square may have overflowed in a sum
+///   on NaN      where a gradient or its decoded value is NaN or infinite, values of u and v of at most 2^47 (2^495 for
+///               doubles) stay unchanged. Larger values become 0, because their squares may have overflowed in a sum
 ///   properties  reproducible. With clip_norm for doubles, reproducible only if sums are compiled without fused
 ///               multiply-add
 ///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018. Unlike in that paper, v also

@@ -9,8 +9,8 @@ namespace pith::inline v0 {
 
 /// Sets e = p - sent, where p is the compensated gradient, and `sent` is this rank's own share: the decoded value of
 /// the rank's payload, scaled so that the mean of all ranks' shares is the decoded mean. If the share is available
-/// before the exchange, `residual` gives the same result faster. power_sgd (lowrank/power_sgd.hpp) computes the share
-/// as P (M^T P)^T, which takes one additional product.
+/// before the exchange ends, `residual` gives the same result faster. power_sgd (lowrank/power_sgd.hpp) computes the
+/// share as P (M^T P)^T, which takes one additional product.
 ///
 ///   requires    a codec that can return a rank's own share
 ///   state       as residual

@@ -21,7 +21,7 @@ struct add_residual {
   PITH_HD void operator()(std::uint64_t i) const { p[i] = residual[i] + element_cast<accum<In>>(g[i]); }
 };
 
-/// Sets the residual to beta (p - sent) where the result is finite. Elsewhere the residual stays unchanged.
+/// Sets the residual to beta (p - sent) where p - sent is finite, and to lasting(residual) elsewhere (ext/source.hpp).
 template <class A>
 struct keep_unsent {
   A const* p;
@@ -44,8 +44,8 @@ using detail::add_residual;
 /// With beta = gamma = 1, the sum of the decoded payloads plus e equals the sum of the gradients.
 ///
 ///   state       n elements of accum<In>, rank-local
-///   on NaN      where a gradient or its decoded value is NaN or infinite, the residual stays unchanged, except that a
-///               residual beyond 2^47 (2^495 for doubles) becomes 0, because its square may have overflowed in a sum
+///   on NaN      where a gradient or its decoded value is NaN or infinite, a residual of at most 2^47 (2^495 for
+///               doubles) stays unchanged. A larger residual becomes 0, because its square may have overflowed in a sum
 ///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit SGD, Interspeech 2014. beta and gamma are those of GRACE, but
 ///               GRACE's PyTorch code omits gamma in the first step (p = g)
 class residual {

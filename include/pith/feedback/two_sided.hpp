@@ -18,8 +18,8 @@ namespace pith::inline v0 {
 
 /// The ranks use the feedback policy `F`. Every rank also computes the server's part, with equal results: p = e + mean,
 /// where e is the server's residual and `mean` is the decoded mean over the ranks. The result of the exchange is
-/// D(C(p)), and e becomes p - D(C(p)). If `F` is `residual`, three terms add up to the sum of the mean gradients: the
-/// sum of the results, e, and the mean of the ranks' residuals.
+/// D(C(p)), and e becomes p - D(C(p)). Let `F` be `residual`. Then, over all steps, the sum of the mean gradients
+/// equals the sum of the results, plus e, plus the mean of the ranks' residuals.
 ///
 ///   requires    a C that contracts for the tensor's shape, as error_feedback requires (std::invalid_argument when the
 ///               state is made)

@@ -18,7 +18,8 @@ struct magnitude_of {
   PITH_HD double operator()(std::uint64_t i) const { return static_cast<double>(magnitude(x[i])); }
 };
 
-/// Sets `to` to `share` times `sum`. If the largest magnitude is NaN or infinite, sets all elements to NaN.
+/// Sets `to` to `share` times `sum`. If *largest, the largest magnitude in `sum`, is NaN or infinite, sets all elements
+/// of `to` to NaN.
 template <class A>
 struct share_or_nan {
   A const* sum;
@@ -37,31 +38,33 @@ struct count_turn {
 
 }  // namespace detail
 
-/// A variant of `power_sgd` with one all-reduce per step instead of two. The all-reduce sums P = M Q in one step and Q
-/// = M^T P in the next step. In each step, the factor on the right-hand side is the orthonormalized result of the
-/// previous step. The decoded P Q^T is the mean of M over all ranks, projected on the column space of the
-/// orthonormalized factor.
+/// A variant of `power_sgd` with one all-reduce per step instead of two, for a matrix M with the factors P and Q. The
+/// all-reduce sums P = M Q in one step and Q = M^T P in the next step. In each step, the right-hand side contains the
+/// factor that the previous step computed, after its columns were made orthonormal. The decoded matrix P Q^T is a
+/// projection of the mean of M over all ranks. The column space of the orthonormal factor defines this projection.
 ///
-/// Outside an exchange, there is no previous step. The stage then behaves like `power_sgd` and emits the same payloads.
+/// Outside an exchange, the stage behaves like `power_sgd` and emits the same payloads, because there is no previous
+/// step.
 ///
 ///   emits       in an exchange, r max(rows, columns) values of accum<In>, where r is the argument `rank`. The shorter
-///               factor is padded with zeros, because the host does not read the turn. The turn is the number of
-///               completed steps, in the executor's memory
+///               factor is padded with zeros, because the number of completed steps (the turn) is in the executor's
+///               memory, and the host does not read it
 ///   requires    as power_sgd
-///   state       replicated: P, Q and the turn; none in a chain
-///   complexity  4 r flop per element in an exchange, in double, which is 2 r fewer than power_sgd; reads M once;
+///   state       replicated: P, Q and the turn. No state in a chain
+///   complexity  in an exchange, 4 r flop per element in double, which is 2 r flop fewer than power_sgd; reads M once;
 ///               scratch memory as power_sgd
 ///   on NaN      as power_sgd
 ///   properties  as power_sgd; lossless for the same shapes. For other shapes, delta = r / max(rows, columns) on
-///               average over random starts, whichever factor is sent first. If M does not change between steps, two
-///               steps equal one step of power_sgd
+///               average over the random initial Q, whichever factor is sent first. If M does not change between steps,
+///               two steps are equivalent to one step of power_sgd
 ///   reference   Vogels' library (num_iters_per_step = 1), which sends the factor without padding. The library's
 ///               residual is that of `own_residual`
 class one_sided_power_sgd : public power_sgd {
  public:
   using power_sgd::power_sgd;
 
-  /// The factors and the turn. A step updates P if the turn is even, and Q if the turn is odd.
+  /// The factors P and Q, and the turn, which is the number of completed steps. A step updates P if the turn is even,
+  /// and Q if the turn is odd.
   template <class A, executor E>
   struct turns : factors<A, E> {
     buffer<std::uint32_t, E> turn;
@@ -116,8 +119,8 @@ class one_sided_power_sgd : public power_sgd {
     absorb_to(cx, in, ext::tensor_sink<In>{x.data, 1}, replicated);
   }
 
-  /// Computes the rank's own share of the mean: the product of the factor that this rank produced and the
-  /// orthonormalized factor. This takes one additional product.
+  /// Computes the rank's own share of the mean (feedback/detail/own_share.hpp). This is the product of the factor that
+  /// this rank produced and the orthonormal factor, and takes one additional product.
   template <real In, executor E>
   void own_contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
                         turns<accum<In>, E> const& replicated) const {
@@ -128,8 +131,8 @@ class one_sided_power_sgd : public power_sgd {
     detail::expand(odd(cx.exec, replicated), thin(cx.dims), replicated.p.data(), mine, to, cx.ws);
   }
 
-  /// Variants of `produce` and `absorb`, for shapes for which the codec is lossy. `produce_from` reads M from a source,
-  /// and `absorb_to` writes the mean to a sink.
+  /// Variants of `produce` and `absorb`, for shapes that are not lossless. `produce_from` reads M from a source, and
+  /// `absorb_to` writes the mean to a sink.
   template <class In, executor E, class Source>
   void produce_from(context<In, E> const& cx, unsigned, Source const& from, span_on<E, std::byte> out,
                     turns<accum<In>, E> const& replicated) const {
@@ -165,7 +168,8 @@ class one_sided_power_sgd : public power_sgd {
     return detail::orthonormalize_scratch_bytes(std::max(dims.rows, dims.columns()), rank(dims));
   }
 
-  /// A single NaN or infinity makes the whole factor NaN, so that all decoded values are NaN too.
+  /// Sets `factor` to the mean over the ranks. A single NaN or infinity makes the whole factor NaN, so that all decoded
+  /// values are NaN.
   template <class Turn, class A, class E>
   static void take_mean(Turn const& exec, received_on<E> in, A share, buffer<A, E>& factor, workspace_on<E>& ws) {
     auto const scope = ws.mark();
@@ -175,7 +179,7 @@ class one_sided_power_sgd : public power_sgd {
     exec.for_each_index(factor.size(), detail::share_or_nan<A>{sum, factor.data(), largest, share});
   }
 
-  /// Turns a factor into the next step's projection basis.
+  /// Replaces a factor by the orthonormal factor that the next step needs.
   template <class E, class A>
   void make_basis(E const& exec, encoding_id const& id, shape const& dims, std::uint64_t rows, A* factor,
                   workspace_on<E>& ws) const {

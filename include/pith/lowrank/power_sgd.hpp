@@ -16,29 +16,29 @@
 
 namespace pith::inline v0 {
 
-/// Encodes a matrix M as two factors, P = orth(M Q) and Q' = M^T P, with r columns each, where r is the argument
-/// `rank`. Q is random or from the previous step, and orth makes columns orthonormal. The factors decode to P Q'^T,
-/// which is the projection of M on the column space of P.
+/// Encodes a matrix M as two factors, P = orth(M Q) and Q' = M^T P. Each factor has r columns, where r is the argument
+/// `rank`. Q is random or the Q' of the previous step. The function `orth` makes the columns orthonormal. The factors
+/// decode to P Q'^T, which is the projection of M on the column space of P.
 ///
-/// In an exchange, two all-reduces sum the factors of all ranks, and the next step starts with Q' (warm start). P Q'^T
-/// is then the projection of the mean of M over all ranks. Outside an exchange, each step starts with a new random Q. A
-/// gradient_exchange sums the factors P of all tensors in one transfer, and the factors Q' in another transfer.
+/// In an exchange, two all-reduces sum the ranks' factors: first P, then Q'. The decoded P Q'^T is then the projection
+/// of the mean of M over all ranks. The next step starts with this Q' (warm start). Outside an exchange, each step
+/// starts with another random Q. A gradient_exchange sums the factors P of all tensors in one transfer, and the factors
+/// Q' in another transfer.
 ///
-///   emits       rows r + columns r values of accum<In>: P, then Q, row-major
-///   requires    rank >= 1, 1 <= min_rate < infinity (std::invalid_argument); a matrix shape: rows divide n
-///               (std::invalid_argument)
-///   state       replicated: P and Q; none in a chain
+///   emits       (rows + columns) r values of accum<In>: P, then Q', row-major
+///   requires    rank >= 1, 1 <= min_rate < infinity; a matrix shape, in which `rows` divides n (std::invalid_argument)
+///   state       replicated: P and Q. No state in a chain
 ///   complexity  4 r flop per element to encode, and 6 r flop per element in an exchange, in double; reads M twice;
 ///               scratch memory of n / 8 bytes, plus 8 r bytes per row and per column
-///   on NaN      a single NaN or infinity on any rank makes the mean NaN on all ranks. The next step starts with a new
+///   on NaN      a single NaN or infinity on any rank makes the mean NaN on all ranks. The next step starts with a
 ///               random Q
 ///   properties  lossless if n < min_rate r (rows + columns), so that vectors and small matrices are sent unchanged.
 ///               For other shapes, contractive with delta = r / min(rows, columns) on average over random Q; use
 ///               power_sgd with error feedback. Payloads and decoded values do not depend on the instruction set or on
-///               the order of blocks. Sums have a fixed order, and each product that is added is exact (for doubles,
-///               unless it overflows or underflows)
+///               the order of blocks. Sums have a fixed order, and each product that is added is exact (for doubles, if
+///               the product neither overflows nor underflows)
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019. Unlike in that paper, a column that becomes
-///               zero is replaced by a new random column
+///               zero is replaced by a random column
 class power_sgd : public codec_base {
  public:
   template <class In>
@@ -62,7 +62,7 @@ class power_sgd : public codec_base {
   };
 
   std::string name() const { return named("power_sgd"); }
-  /// If n is less than `min_rate` times the number of values in the factors P and Q, the tensor is sent unchanged.
+  /// True if n is less than `min_rate` times the number of values in both factors. Such a tensor is sent unchanged.
   bool is_lossless(shape const& dims) const {
     auto const values = static_cast<double>(rank(dims) * (dims.rows + dims.columns()));
     return dims.n == 0 || min_rate_ * values > static_cast<double>(dims.n);
@@ -147,8 +147,8 @@ class power_sgd : public codec_base {
     }
   }
 
-  /// Computes the rank's own share of the mean, P Q^T, where Q is the factor that this rank produced in the last round.
-  /// This takes one additional product.
+  /// Computes the rank's own share of the mean (feedback/detail/own_share.hpp). This is P Q^T, where Q is the factor
+  /// that this rank produced in the last round, and takes one additional product.
   template <real In, executor E>
   void own_contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
                         factors<accum<In>, E> const& replicated) const {
@@ -157,7 +157,7 @@ class power_sgd : public codec_base {
     detail::expand(cx.exec, thin(cx.dims), replicated.p.data(), q, ext::tensor_sink<In>{sent.data, 1}, cx.ws);
   }
 
-  /// Variants of `produce` and `absorb`, for shapes for which the codec is lossy. `produce_from` reads M from a source.
+  /// Variants of `produce` and `absorb`, for shapes that are not lossless. `produce_from` reads M from a source.
   /// `absorb_to` absorbs the last round and writes the mean to a sink.
   template <class In, executor E, class Source>
   void produce_from(context<In, E> const& cx, unsigned round, Source const& from, span_on<E, std::byte> out,
@@ -189,8 +189,8 @@ class power_sgd : public codec_base {
   std::uint64_t p_size(shape const& dims) const { return dims.rows * rank(dims); }
   std::uint64_t q_size(shape const& dims) const { return dims.columns() * rank(dims); }
 
-  /// Replaces a column of a factor with random numbers if the column is zero, NaN or infinite. Without new numbers,
-  /// such a column would never recover.
+  /// Replaces a column of a factor with random numbers if the column is zero or contains NaN or infinity. Otherwise,
+  /// such a column would stay zero or NaN in all later steps.
   template <class E, class A>
   void renew(E const& exec, encoding_id const& id, shape const& dims, std::uint64_t rows, A* factor) const {
     exec.for_each_block(rank(dims), detail::renew_column<A>{draws(shared(id)), factor, rows, rank(dims)});

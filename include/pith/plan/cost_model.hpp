@@ -95,8 +95,9 @@ struct exchange_work {
 
 namespace detail {
 
-/// Adds the encoded and decoded elements of a tensor's transfer to the work. They are proportional to the bytes that
-/// the rank produces and receives.
+/// Adds the encoded and decoded elements of a tensor's transfer to the work. The number of encoded elements is
+/// proportional to the bytes that the rank produces. The number of decoded elements is proportional to the bytes that
+/// the rank receives.
 inline void add_elements(exchange_work& work, transfer const& moves, unsigned all, double elements_a_byte) {
   auto const ranks = moves.among.ranks(all);
   auto const bytes = static_cast<double>(moves.bytes());

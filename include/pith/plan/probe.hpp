@@ -32,7 +32,7 @@ struct probe_candidate {
 };
 
 struct probe_options {
-  unsigned rounds = 5;               ///< repetitions of each measurement, whose median is used
+  unsigned rounds = 5;               ///< repetitions of each measurement; the result is the median
   unsigned most_segments = 1;        ///< the largest number of segments, as in plan_exchange
   double hidden_seconds = 0;         ///< the seconds of the backward pass that overlap the exchange
   double enough_seconds = 20e-3;     ///< all-reduces of growing size are measured until one takes this time
@@ -43,7 +43,7 @@ struct probe_options {
 struct probed_codec {
   std::string name;
   double wire_bytes = 0;
-  double error = 0;  ///< |g - D(C(g))| / |g|, the maximum over the ranks
+  double error = 0;  ///< |g - D(C(g))| / |g|
   double encode_seconds = 0, decode_seconds = 0;
   double wire_seconds = 0;  ///< predicted by the cost model
   double step_seconds = 0;  ///< predicted, for the best number of segments; at least hidden_seconds

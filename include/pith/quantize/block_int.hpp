@@ -11,14 +11,14 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A scale as the payload stores it. `refine` converts the scale to type A.
+/// A scale in the form that the payload stores. block_int_rule::refine converts this form to type A.
 template <class A>
 struct narrow_scale {
   bfloat16 value;
 };
 
-/// The scale is the largest magnitude divided by the number of levels. The decoder multiplies the scale by the symbol,
-/// which is an integer in two's complement.
+/// The scale of a bucket is its largest magnitude divided by `levels`. A symbol is an integer in two's complement, and
+/// decodes to the integer times the scale.
 template <int Bits>
 struct block_int_rule {
   static constexpr int bits = Bits;
@@ -53,7 +53,7 @@ struct block_int_rule {
     auto const sign = -sign_bit(x);
     return static_cast<std::uint32_t>((level ^ sign) - sign) & ((1u << Bits) - 1);
   }
-  /// A symbol has at most 7 significant bits and a scale has 8, so their product is exact.
+  /// The integer has at most 7 significant bits and the scale has 8 significant bits, so their product is exact.
   template <class A>
   PITH_HD A value(std::uint32_t symbol, narrow_scale<A> scale) const {
     auto const level = static_cast<std::int32_t>(symbol << (32 - Bits)) >> (32 - Bits);
@@ -71,11 +71,12 @@ struct block_int_rule {
 ///   requires    a bucket size of 0 (the whole tensor) or a multiple of 8; the default is 128
 ///   complexity  one division per element
 ///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or if its scale exceeds the largest bfloat16.
-///               Values within 1 % of the largest finite half or float may decode to infinity
+///               Elements within 1 % of the largest finite number of type half or float may decode to infinity
 ///   properties  contractive. For g elements per bucket and q = ((1 + 2^-7) / (2 L))^2, 1 - delta is
-///               g q / (1 + (g - 1) q). This is the relative squared error of the worst bucket, which has one element
-///               of the largest magnitude and g - 1 elements of half a scale. delta assumes that scales are at least
-///               2^-126. Use block_int with error feedback, or as the codec of two_shot
+///               g q / (1 + (g - 1) q). This is the relative squared error of the worst bucket. In this bucket, one
+///               element has the largest magnitude, and each of the other g - 1 elements equals half a scale. delta
+///               assumes that scales are at least 2^-126. Use block_int with error feedback, or as the codec of
+///               two_shot
 ///   reference   Dettmers, Lewis, Shleifer and Zettlemoyer, 8-bit Optimizers via Block-wise Quantization, ICLR 2022,
 ///               but with equidistant points
 template <int Bits>

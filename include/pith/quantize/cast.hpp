@@ -12,8 +12,8 @@ namespace pith::inline v0 {
 /// Converts every value to the type `T`. Rounds to nearest, ties to even.
 ///
 ///   emits       n values of T; no side information
-///   requires    values in T's normal range; otherwise delta does not hold. Smaller values lose digits, and larger
-///               values become infinite
+///   requires    values in T's normal range, because delta does not hold for other values. Smaller values lose digits,
+///               and larger values become infinite
 ///   properties  contractive with delta = 1 - 2^-22 (half), 1 - 2^-16 (bfloat16), 1 - 2^-48 (float); summable;
 ///               reproducible
 template <real T>

@@ -39,10 +39,10 @@ PITH_HD inline float tree_point(std::uint32_t code) {
   return tree.at[code];
 }
 
-/// A table that maps a value v to the index of a point: the nearest point, or with snap::floor the point below. The
-/// nearest of two points a < b is b if 2 v >= a + b. So the table compares 2 v with sums of neighbouring points, or
-/// with snap::floor with 2 b. The upper bits of 2 v select a cell. `first[c]` is the index for the smallest value in
-/// cell c. `edge[p]` is the smallest 2 v with index p + 1. A cell contains at most one edge.
+/// A table that maps a value v to the index of a point. `edge[p]` is the smallest 2 v that has the index p + 1. For the
+/// points a (index p) and b (index p + 1), edge[p] is a + b with snap::nearest, and 2 b with snap::floor. The upper
+/// bits of 2 v select a cell, which is a range of 2 v with at most one edge. `first[c]` is the index for the smallest
+/// value in cell c.
 struct tree_cells {
   static constexpr int shift = 18;                          ///< a shift that keeps five bits of the fraction
   static constexpr std::int32_t least = (127 - 19) << 5;    ///< doubled values below 2^-19 are mapped to point 0
@@ -80,7 +80,7 @@ constexpr bool has_an_edge_a_cell() {
 }
 static_assert(has_an_edge_a_cell<snap::nearest>() && has_an_edge_a_cell<snap::floor>());
 
-/// Returns the code of the value `twice` / 2, or 0 if `twice` is NaN.
+/// Returns the index of the point for the value `twice` / 2, or 0 if `twice` is NaN.
 template <snap How>
 PITH_HD inline std::uint32_t tree_code(float twice) {
   static constexpr auto cells = make_cells<How>();
@@ -117,7 +117,8 @@ struct eight_bit_rule {
     auto const point = how == snap::floor ? tree_code<snap::floor>(twice) : tree_code<snap::nearest>(twice);
     return static_cast<std::uint32_t>(sign_bit(x)) << 7 | point;
   }
-  /// The product is exact in double precision and is rounded once. So a fused multiply-add gives the same result.
+  /// The product is exact in double precision. A fused multiply-add therefore gives the same result as a product and a
+  /// sum.
   template <class A>
   PITH_HD A value(std::uint32_t symbol, A scale) const {
     auto const size = static_cast<A>(static_cast<double>(tree_point(symbol & 127)) * static_cast<double>(scale));
@@ -127,9 +128,9 @@ struct eight_bit_rule {
 
 }  // namespace detail
 
-/// Divides each element by the largest magnitude in its bucket. Encodes the sign of the quotient, and rounds its
-/// magnitude to the nearest of 128 points: 0, 126 points in six decades, and 1. Points are denser near 0. The largest
-/// element is exact (for double, up to the rounding of its bucket's scale).
+/// Divides each element by the largest magnitude in its bucket. Encodes the sign of the quotient. Rounds the magnitude
+/// of the quotient to the nearest of 128 points: 0, 126 points in six decades, and 1. Points are denser near 0. The
+/// largest element is exact (for double, up to the rounding of its bucket's scale).
 ///
 ///   emits       n symbols of 8 bits, in which the highest bit is the sign; side information: the largest magnitude of
 ///               each bucket (for double, rounded up to 29 bits)
@@ -141,8 +142,8 @@ struct eight_bit_rule {
 ///               for a bucket of 128 elements, and 0.016 for a bucket of a million elements. Use eight_bit with error
 ///               feedback
 ///   reference   Dettmers, 8-Bit Approximations for Parallelism in Deep Learning, ICLR 2016. `snap::floor` selects the
-///               point below, as GRACE does. GRACE's table lacks the points 0 and 1. In GRACE, quotients above 0.9957
-///               decode to 0
+///               point below, as GRACE (ICDCS 2021) does. GRACE's table lacks the points 0 and 1. In GRACE, quotients
+///               above 0.9957 decode to 0
 class eight_bit : public scalar_quantizer<detail::eight_bit_rule> {
  public:
   explicit constexpr eight_bit(std::uint64_t bucket = 0, snap how = snap::nearest)

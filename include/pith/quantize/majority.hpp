@@ -15,11 +15,11 @@ enum class ties : std::uint8_t { positive, zero };
 
 namespace detail {
 
-/// 64 counters in bit planes. Bit k of counter i is bit i of planes[k]. Counter i is the number of words, passed to
-/// `add`, in which bit i is 1.
+/// 64 counters. `add(word)` increments counter i if bit i of the word is 1. Bit k of counter i is stored as bit i of
+/// planes[k].
 class bit_counts {
  public:
-  /// Makes counters that can count up to `most` < 2^17.
+  /// Makes counters for numbers up to `most` < 2^17.
   PITH_HD explicit bit_counts(std::uint32_t most) {
     for (used_ = 0; most >> used_ != 0; ++used_) planes_[used_] = 0;
   }
@@ -90,7 +90,7 @@ struct count_votes {
   }
 
  private:
-  /// Counts the negative votes for elements first .. first + 63, or up to the tensor's end.
+  /// Counts the negative votes for each of the elements first .. first + 63, or up to the tensor's end.
   PITH_HD bit_counts poll(std::uint64_t first) const {
     auto counts = bit_counts(ranks);
     auto const size = n - first < word ? (n - first + 7) / 8 : word / 8;

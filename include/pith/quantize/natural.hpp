@@ -21,14 +21,15 @@ struct natural_rule {
   static constexpr std::uint32_t most = Bits == 8 ? 127 : 254;  ///< 2^128 is not representable as a float
   static constexpr int bias = Bits == 8 ? 109 : 127;
 
-  /// `fraction` is the width of A's fraction field. `offset` is A's exponent field minus the code.
+  /// `fraction` is the number of fraction bits of A. `offset` is the exponent field of a power of two in A, minus the
+  /// code of the same power of two.
   template <class A>
   static constexpr int fraction = sizeof(A) == 8 ? 52 : 23;
   template <class A>
   static constexpr std::uint32_t offset = (sizeof(A) == 8 ? 1023 : 127) - bias;
 
-  /// If the fraction exceeds the random bits, the exponent increases by one. For this comparison, the highest random
-  /// bit is aligned with the highest bit of the fraction.
+  /// The exponent increases by one if the fraction exceeds the random bits. In this comparison, the highest random bit
+  /// is aligned with the highest bit of the fraction.
   template <class A>
   PITH_HD std::uint32_t code(A x, unscaled<A>, std::uint16_t random) const {
     using word = bits_of<A>;

@@ -23,13 +23,14 @@ inline constexpr option<axis::column> column = {};
 ///
 ///   emits       n symbols of 1 bit; side information: two means per row or column; the mean of the negative elements
 ///               is second
-///   requires    a matrix shape: rows divide n (std::invalid_argument)
+///   requires    a matrix shape, in which `rows` divides n (std::invalid_argument)
 ///   complexity  two reads of x. For rows, scratch memory of one word per row, and of 24 bytes (two sums and a count)
 ///               per tile (16,384 elements) of a row. For columns, scratch memory of 24 bytes per column for every 256
 ///               rows
 ///   on NaN      a row or column that contains NaN or infinity decodes to NaN
-///   properties  a projection on the indicator vectors of negative and of other elements; contractive with delta = 1 /
-///               columns for one_bit(row), and 1 / rows for one_bit(column); use one_bit with error feedback
+///   properties  a projection on the span of two indicator vectors per row or column: of the negative elements, and of
+///               the other elements. Contractive with delta = 1 / columns for one_bit(row), and 1 / rows for
+///               one_bit(column). Use one_bit with error feedback
 ///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit Stochastic Gradient Descent, Interspeech 2014, which uses one pair
 ///               of means per column
 template <axis Of = axis::tensor>
@@ -107,8 +108,9 @@ class one_bit : public codec_base {
 ///               second
 ///   requires    a bucket size of 0 (the whole tensor, the default) or a multiple of 8
 ///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or (double only) if its sum overflows
-///   properties  a projection on the indicator vectors of negative and of other elements; contractive with delta = 1 /
-///               (bucket size); use one_bit with error feedback. Zero counts as positive
+///   properties  a projection on the span of two indicator vectors per bucket: of the negative elements, and of the
+///               other elements. Contractive with delta = 1 / (bucket size). Use one_bit with error feedback. Zero
+///               counts as positive
 ///   reference   Seide et al., Interspeech 2014. GRACE, ICDCS 2021, uses one bucket for the whole tensor
 template <>
 class one_bit<axis::tensor> : public scalar_quantizer<detail::one_bit_rule> {

@@ -9,7 +9,7 @@
 
 namespace pith::inline v0 {
 
-/// The norm of a bucket, which the QSGD levels divide into equal parts.
+/// The norm of a bucket. The QSGD levels divide the range from 0 to the norm into equal parts.
 enum class norm : std::uint8_t { l2, max };
 
 namespace detail {
@@ -38,15 +38,15 @@ struct norm_terms {
   PITH_HD double merge(double a, double b) const { return Of == norm::l2 ? a + b : larger{}(a, b); }
 };
 
-/// The unit is norm / levels. The decoder multiplies the unit by the symbol, which is an integer in two's complement.
+/// The scale of a bucket is called unit, and is norm / levels. A symbol is an integer in two's complement, and decodes
+/// to the integer times the unit.
 template <int Bits>
 struct qsgd_rule {
   static constexpr int bits = Bits;
   static constexpr bool draws = true;
   static constexpr bool is_reproducible = true;
-  /// The number of significant bits of a unit, which is the scale of a bucket. Together with the Bits - 1 bits of a
-  /// symbol's magnitude, these are at most 24 bits, which fit in a float. So the product of unit and symbol is exact,
-  /// and a fused multiply-add cannot change a residual.
+  /// The number of significant bits of a unit. A unit and a symbol's magnitude (Bits - 1 bits) together have at most 24
+  /// bits, so their product is exact in a float. A fused multiply-add therefore cannot change a residual.
   static constexpr int digits = Bits < 10 ? 16 : 15;
 
   std::int32_t levels;
@@ -71,7 +71,7 @@ struct qsgd_rule {
     return is_finite(unit * static_cast<A>(levels)) ? unit : finite_or_nan(unit * static_cast<A>(levels));
   }
 
-  /// Two factors whose product is 65536 / unit, so |x| * near * inverse is |x| / unit as a 16.16 fixed-point number.
+  /// Two factors whose product is 65536 / unit. So |x| * near * inverse is |x| / unit as a 16.16 fixed-point number.
   /// The factor `near` keeps `inverse` finite if the unit is tiny.
   template <class A>
   struct inverse_unit {
@@ -83,8 +83,8 @@ struct qsgd_rule {
     return {near, unit > 0 ? 65536 / (unit * near) : A{0}};
   }
 
-  /// Computes floor(|x| / unit + r) in fixed point, where r = random / 2^16. The value is clamped as a float, because
-  /// the conversion of NaN to int is undefined.
+  /// Computes floor(|x| / unit + r) in fixed point, where r = random / 2^16. The fixed-point number is clamped before
+  /// its conversion to int, because the conversion of NaN is undefined.
   template <class A>
   PITH_HD std::uint32_t code(A x, inverse_unit<A> unit, std::uint16_t random) const {
     auto const most = static_cast<A>(levels) * 65536;
@@ -102,8 +102,8 @@ struct qsgd_rule {
 
 }  // namespace detail
 
-/// Rounds each element to a multiple of norm / levels, up or down at random. norm is the norm of the element's bucket.
-/// The expected result equals the element.
+/// Rounds each element to a multiple of norm / levels, up or down at random, where `norm` is the norm of the element's
+/// bucket. The expected result equals the element.
 ///
 ///   emits       n symbols of Bits bits, in two's complement; side information: norm / levels per bucket, rounded up to
 ///               16 significant bits (15 for Bits = 10)
@@ -137,7 +137,8 @@ class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
     return detail::text(text, "(", rule.levels, ",", this->bucket(), rule.of == norm::max ? ",max)" : ")");
   }
 
-  /// omega uses a smaller s, because rounding the unit up multiplies the unit by up to 1 + 2^(1 - digits).
+  /// The formula for omega divides the number of levels by 1 + 2^(1 - digits), because rounding the unit up multiplies
+  /// the unit by up to this factor.
   double omega(shape const& dims) const {
     auto const b = static_cast<double>(this->bucket_of(dims.n));
     auto const s = static_cast<double>(this->rule().levels) / (1 + 2.0 / (1 << detail::qsgd_rule<Bits>::digits));

@@ -43,7 +43,7 @@ struct rule_types<R, A> {
 ///                                                       or a few doubles
 ///     statistic merge(statistic, statistic)             merges two statistics; for magnitudes, merge is larger_or_nan
 ///     scale     finish(statistic, uint64 count, A{})    the scale, which is one or a few values of A or of a narrower
-///                                                       type; NaN if it would be infinite
+///                                                       type; NaN instead of infinity
 ///     uint32    code(A x, scale, uint16 random)         the symbol, in [0, 2^bits)
 ///     A         value(uint32 symbol, scale)             the decoded value; NaN for a NaN scale
 ///
@@ -57,8 +57,8 @@ struct rule_types<R, A> {
 ///                                                       bucket
 ///     bool      is_sign                                 true if `code` is x < 0. Symbols are then packed directly
 ///
-/// A rule has either all of the functions `measure`, `merge` and `finish`, or none. Without these functions, there is
-/// no scale and no side information. `code` and `value` then receive an unscaled<A> as the scale.
+/// A rule has either all of the functions `measure`, `merge` and `finish`, or none of these. A rule without these
+/// functions has no scales and no side information, and its `code` and `value` receive an unscaled<A> as the scale.
 template <class R, class A>
 using statistic_of = typename detail::rule_types<R, A>::statistic;
 template <class R, class A>
@@ -90,7 +90,7 @@ concept scale_free = measures<R, float> && requires {
   requires R::is_scale_free;
 };
 
-/// The number of members of the statistic if the rule declares `members`, else 0.
+/// The number of members of the statistic if the rule declares `members`, and 0 otherwise.
 template <class R>
 inline constexpr std::size_t member_count = 0;
 template <class R>

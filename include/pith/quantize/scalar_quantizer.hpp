@@ -69,7 +69,7 @@ class scalar_quantizer : public codec_base {
   void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, output<In>> y) const {
     encode_from(cx, ext::plain_source<In>{x.data}, y);
   }
-  /// True if no block boundary splits a tile of `tile` elements.
+  /// True if no block boundary splits a tile of a transform, where a tile has `tile` elements.
   constexpr bool holds_tiles(std::uint64_t n, std::uint32_t span, std::uint32_t tile) const {
     return blocks(n, span).hold(tile);
   }
@@ -112,8 +112,8 @@ class scalar_quantizer : public codec_base {
     decode_parts<In>(cx.exec, cx.dims, {in.values.data, side_as<scale<In>>(in.side), in.stride, in.ranks}, to);
   }
 
-  /// Returns a number g, such that a tensor can be split at multiples of g: for any a and b, the payload of x[a g, b g)
-  /// consists of two slices of the whole tensor's payload, one of values and one of scales. Returns 0 if no g exists.
+  /// Returns a number g. For any a and b, the payload of the elements [a g, b g) consists of two slices of the whole
+  /// tensor's payload: a slice of the values, and a slice of the scales. Returns 0 if no such g exists.
   constexpr std::uint64_t granule() const { return has_scale<float> ? bucket_ : detail::octet; }
 
   constexpr detail::quantizer_batch<Rule> batch() const { return {rule_, bucket_}; }

@@ -43,8 +43,9 @@ struct scaled_sign_rule {
 ///   requires    a bucket size of 0 (the whole tensor, the default) or a multiple of 8
 ///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or (double only) if its sum of magnitudes
 ///               overflows
-///   properties  a projection on the signs of x, contractive with delta = 1 / (bucket size). For a given bucket x of n
-///               elements, |x|_1^2 / (n |x|^2) is the largest possible delta. Use scaled_sign with error feedback
+///   properties  a projection of each bucket on its vector of signs, contractive with delta = 1 / (bucket size). For a
+///               given bucket x of n elements, the largest possible delta is |x|_1^2 / (n |x|^2). Use scaled_sign with
+///               error feedback
 ///   reference   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019
 class scaled_sign : public scalar_quantizer<detail::scaled_sign_rule> {
  public:

@@ -24,7 +24,7 @@ struct sign_rule {
   PITH_HD A value(std::uint32_t symbol, unscaled<A>) const {
     return 1 - 2 * static_cast<A>(symbol);
   }
-  /// The integer that an all-reduce adds in place of the symbol.
+  /// The integer that represents a symbol in an all-reduce.
   PITH_HD std::int32_t level(std::uint32_t symbol) const { return symbol == 0 ? 1 : -1; }
 };
 

@@ -10,7 +10,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Sets x to the majority, given the sum of votes.
+/// Sets x to the majority of the votes +1 and -1, given the sum of the votes.
 template <class In, class Level>
 struct judge_votes {
   Level const* sums;

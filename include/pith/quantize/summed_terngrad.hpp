@@ -13,7 +13,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The contribution of an element to a statistic.
+/// Returns the contribution of element i to the statistic.
 template <class Rule, class In>
 struct measured {
   Rule rule;
@@ -40,7 +40,8 @@ struct take_scale {
   PITH_HD void operator()(std::uint64_t) const { *to = finite_or_nan(*most); }
 };
 
-/// Sets x to the product of `share`, the scale and the sum of the levels.
+/// Sets x to the product of `share`, the scale and the ranks' sum of levels. A level is the integer -1, 0 or 1 that a
+/// symbol represents.
 template <class In, class Level>
 struct scale_levels {
   using A = accum<In>;

@@ -10,7 +10,7 @@
 
 namespace pith::inline v0 {
 
-/// Selects whether magnitudes above a few standard deviations are clipped before rounding.
+/// Selects whether magnitudes above sigma standard deviations are clipped before rounding.
 enum class outliers : std::uint8_t { clipped, unclipped };
 
 namespace options {
@@ -19,12 +19,12 @@ inline constexpr option<outliers::unclipped> unclipped = {};
 
 namespace detail {
 
-/// Returns v with its lower bits cleared. The square of the result is exact, so a fused multiply-add cannot change a
+/// Returns v with its lower 29 bits cleared. The square of the result is exact, so a fused multiply-add cannot change a
 /// sum that contains the square.
 PITH_HD inline double short_of(double v) { return bits_as<double>(bits_as<std::uint64_t>(v) >> 29 << 29); }
 
-/// The rule of QSGD with one level. The scale is the largest magnitude. With clipping, the scale is at most sigma
-/// standard deviations.
+/// The rule of QSGD with one level. The scale is the largest magnitude or, with clipping, at most sigma standard
+/// deviations.
 struct terngrad_rule {
   static constexpr int bits = 2;
   static constexpr bool draws = true;
@@ -57,8 +57,9 @@ struct terngrad_rule {
     return finite_or_nan(static_cast<A>(cuts ? bound : of.largest));
   }
 
-  /// Enlarges the inverse of the scale by more than the rounding errors of the inverse and of its product with |x|. An
-  /// element that equals the scale is therefore always rounded to symbol 1.
+  /// Multiplies the inverse of the scale by 1 + 2^-22. This enlarges the inverse by more than the rounding errors of
+  /// the inverse and of the product |x| * inverse. An element that equals the scale is therefore always rounded to
+  /// symbol 1.
   template <class A>
   PITH_HD auto refine(A scale) const {
     auto inverse = qsgd().refine(scale);
@@ -73,7 +74,7 @@ struct terngrad_rule {
   PITH_HD A value(std::uint32_t symbol, A scale) const {
     return qsgd().value(symbol, scale);
   }
-  /// The integer that an all-reduce adds in place of the symbol.
+  /// The integer that represents a symbol in an all-reduce.
   PITH_HD std::int32_t level(std::uint32_t symbol) const { return static_cast<std::int32_t>(symbol << 30) >> 30; }
 
  private:
@@ -82,8 +83,8 @@ struct terngrad_rule {
 
 }  // namespace detail
 
-/// Rounds each element to -s, 0 or s at random. The expected result equals the element. Without clipping, s is the
-/// bucket's largest magnitude. With clipping, s is at most sigma standard deviations, and elements of larger magnitude
+/// Rounds each element to -s, 0 or s at random. Without clipping, s is the bucket's largest magnitude, and the expected
+/// result equals the element. With clipping, s is at most sigma standard deviations, and elements of larger magnitude
 /// become s or -s.
 ///
 ///   emits       n symbols of 2 bits, in two's complement; side information: one scale per bucket. trits(terngrad())

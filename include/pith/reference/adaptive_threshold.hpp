@@ -17,19 +17,20 @@ namespace pith::inline v0 {
 /// only on `seq` and for float.
 ///
 ///   emits       one symbol of 1 bit per kept element, in ascending order of indices, padded with zeros to min(n,
-///               floor(density n) + 2) symbols. Symbol 1 means the negative mean. Side information: the number of kept
-///               elements, the positive mean, the negative mean, and indices of ceil(log2 n) bits
+///               max(1, floor(density n)) + 2) symbols. Symbol 1 means the negative mean. Side information: the number
+///               of kept elements, the positive mean, the negative mean, and indices of ceil(log2 n) bits
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
 ///   complexity  two selections, and a sort of the kept entries; scratch memory for n indices
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than finite numbers. A mean that includes
-///               NaN or infinity is NaN. If there are no elements of a sign, the mean is 0
+///               NaN or infinity is NaN. If x has no elements of a sign, the mean of that sign is 0
 ///   properties  variable rate; contractive with delta = 1 / n. For a given x, the largest possible delta is the sum
-///               over both signs of |kept|_1^2 / (k |x|^2), where k elements of the sign are kept. Among equal
-///               elements, the one with the smaller index is kept. Use adaptive_threshold with error feedback
+///               over both signs of s^2 / (k |x|^2), where k elements of the sign are kept, and s is the sum of their
+///               magnitudes. Of two equal elements, the element with the smaller index is kept first. Use
+///               adaptive_threshold with error feedback
 ///   reference   Dryden, Moon, Jacobs and Van Essen, Communication Quantization for Data-Parallel Training of Deep
 ///               Neural Networks, MLHPC 2016, in the form of GRACE's adaq. adaq searches thresholds on a sample in up
-///               to 20 iterations, and stops if the number of entries is within a quarter of the target. adaq sends NaN
-///               if there are no elements of a sign
+///               to 20 iterations, and stops if the number of entries is within a quarter of the target. If x has no
+///               elements of a sign, adaq sends NaN
 class adaptive_threshold : public codec_base {
  public:
   template <class In>

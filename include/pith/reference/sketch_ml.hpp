@@ -46,11 +46,11 @@ struct quantile_edges {
 ///   requires    sample >= 1 (default 2^20; std::invalid_argument), n < 2^32
 ///   complexity  a sort of min(n, sample) keys in scratch memory, and a search of Bits steps per element
 ///   on NaN      a bucket that contains NaN or infinity decodes to NaN
-///   properties  a projection on the indicator vectors of the buckets. There is no delta, because the last bucket may
-///               have mean 0 if more than 1 - 2^-Bits of all elements are equal. For sparse gradients, use top_k(d) |
-///               sketch_ml<6>(). The fraction of elements below a sampled edge differs from the intended fraction by
-///               more than e with a probability of at most 2 exp(-2 sample e^2). With the default sample, e = 0.27 % is
-///               exceeded once in a million cases
+///   properties  a projection on the span of the buckets' indicator vectors. There is no delta, because the last bucket
+///               may have mean 0 if more than 1 - 2^-Bits of all elements are equal. For sparse gradients, use top_k(d)
+///               | sketch_ml<6>(). The fraction of elements below a sampled edge differs from the intended fraction by
+///               more than e with a probability of at most 2 exp(-2 sample e^2). For the default sample and e = 0.27 %,
+///               this bound is below one in a million
 ///   reference   Jiang, Fu, Yang and Cui, SketchML, SIGMOD 2018, in the form of GRACE's sketch, but with exact
 ///               quantiles instead of a quantile sketch, and without encoding of keys
 template <int Bits>

@@ -1,4 +1,4 @@
-// pith/registry/exchanges.hpp — the codecs with an exchange of their own that a text can name, one line per codec.
+// pith/registry/exchanges.hpp — the codecs with transfers of their own that a text can name, one line per codec.
 #pragma once
 
 #include <pith/codec/rated.hpp>
@@ -39,7 +39,7 @@ auto hierarchical_from(syntax::term const& t, Parser) {
 
 }  // namespace detail
 
-/// The codecs with an exchange of their own. Error feedback can wrap these codecs. `make` also receives the `parser`.
+/// The codecs with transfers of their own. Error feedback can wrap these codecs. `make` also receives the `parser`.
 inline constexpr auto exchange_methods = std::tuple(
     method("rated(c)", 1, 3, "a codec with an adjustable rate; rated(c, dense_from): dense from that rate on",
            {"rated(top_k(0.2))", "ef(rated(top_k(0.2)|qsgd<8>,0.5))", "rated(random_k(0.2),dense)"},
@@ -57,7 +57,7 @@ inline constexpr auto exchange_methods = std::tuple(
     method("g_top_k(density)", 1, 1, "pairs of ranks merge their largest 1 %, until all have the same",
            {"g_top_k(0.01)"}, [](auto const& t, auto, auto const& f) { return f(g_top_k(t.number(0))); }));
 
-/// The descriptions of the codecs that are no stages.
+/// The descriptions of the codecs that are not stages.
 inline constexpr auto exchange_listings = detail::with_wrappers(detail::listings_of(exchange_methods));
 
 }  // namespace pith::inline v0

@@ -10,12 +10,12 @@
 
 namespace pith::inline v0 {
 
-/// The description of a method that a text can name. All members are string literals, so data() ends with a null
-/// character.
+/// The description of a method that a text can name. All members are string literals, so data() points to a
+/// null-terminated string.
 struct listing {
   static constexpr std::size_t most_examples = 10;
 
-  std::string_view form;     ///< the name, with <...> or (...) if the method always has these
+  std::string_view form;     ///< the name as error messages list it, such as "top_k", "qsgd<Bits>" or "ef(c)"
   std::string_view meaning;  ///< one phrase
   /// Texts that construct every variant of the method. The first text is the usual one.
   std::array<std::string_view, most_examples> texts = {};
@@ -52,8 +52,8 @@ struct method : listing {
 
 namespace detail {
 
-/// Calls f with the method that a term names, among the first `Until` methods. Calls otherwise() if no method has that
-/// name.
+/// Calls f with the method that a term names, among methods I to Until - 1. Calls otherwise() if none of these methods
+/// has the name.
 template <class R, std::size_t Until, std::size_t I = 0, class Methods, class F, class G>
 R with_method(Methods const& methods, syntax::term const& t, F const& f, G const& otherwise) {
   if constexpr (I == Until) {

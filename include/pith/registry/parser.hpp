@@ -1,4 +1,4 @@
-// pith/registry/parser.hpp — parse with a list of methods that the caller chooses.
+// pith/registry/parser.hpp — the parser of codec texts, for methods that the caller lists.
 #pragma once
 
 #include <pith/codec/any_chain.hpp>
@@ -76,8 +76,8 @@ class parser {
     return detail::with_stage_among<stages.size()>(M::stages, t, f, stages, exchanges);
   }
 
-  /// Calls f with a collective as its own type, so that an exchange uses its rounds. Calls f with any other stage as a
-  /// type-erased chain.
+  /// If the stage is a collective, calls f with this stage, so that an exchange uses the stage's rounds. Otherwise
+  /// calls f with a type-erased chain.
   template <class F>
   static detail::made_by<F> staged(syntax::pipeline const& p, F const& f) {
     return with_stage(p.only(), [&]<class S>(S const& stage) -> detail::made_by<F> {
@@ -165,7 +165,8 @@ any_codec<In, E> parser<In, E, M>::codec(syntax::pipeline const& p) {
   return exchanged(p, [](auto const& made) { return any_codec<In, E>(made); });
 }
 
-/// Constructs the codec that a text describes from the caller's methods. Only these methods are compiled.
+/// Constructs the codec that a text describes. The text may name the caller's methods `M`. No other methods of the
+/// library are compiled.
 ///
 ///     struct my_methods {
 ///       static constexpr auto stages = std::tuple(
@@ -179,7 +180,8 @@ any_codec<In, E> parser<In, E, M>::codec(syntax::pipeline const& p) {
 ///
 ///   requires    pith/registry/method.hpp describes `method`. A stage may be a class of the caller
 ///   errors      std::invalid_argument; the message contains the expected syntax and the text found instead
-///   properties  a text can always use ef with `residual`, and bypass. Payloads equal those of the typed codec
+///   properties  a text can always use ef with `residual`, and bypass. Payloads equal those of the codec that is
+///               constructed in C++
 template <real In, executor E = seq_executor, class M>
 any_codec<In, E> parse(std::string_view text, M) {
   auto codec = parser<In, E, M>::codec(syntax::reader::read(text));

@@ -42,8 +42,7 @@ class any_codec {
   std::shared_ptr<compiled const> compiled_;
 };
 
-/// Constructs the codec that a text describes, as pith::parse does. A text may name any method of
-/// the registry.
+/// Constructs the codec that a text describes, as pith::parse does. A text may name any method of the registry.
 ///
 ///   errors      std::invalid_argument; the message contains the expected syntax and the text found instead
 template <class In>

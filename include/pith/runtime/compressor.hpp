@@ -21,7 +21,7 @@ namespace pith::inline v0::runtime {
 ///     c.decompress(received, gradient);
 ///
 ///   owns        all memory, which the constructor allocates. The type is move-only
-///   complexity  one call into the library per member function call; no call allocates
+///   complexity  one call into the library per member function call; compress and decompress do not allocate
 ///   errors      those of pith::compressor
 ///   requires    In is float or bfloat16; only one thread at a time may use the object
 template <class In>
@@ -37,7 +37,7 @@ class compressor {
 
   /// Begins the next step and encodes `x`. The returned payload is valid until the next call.
   span<std::byte const> compress(span<In const> x);
-  /// Decodes a payload of rank `from` into `x`. The payload must have been compressed in this step.
+  /// Decodes a payload of rank `from` into `x`. The payload must be of the current step.
   void decompress(span<std::byte const> payload, span<In> x, std::uint16_t from);
   /// Decodes a payload that this rank compressed.
   void decompress(span<std::byte const> payload, span<In> x);
@@ -47,8 +47,8 @@ class compressor {
 
   /// Serialises the state, in the format of docs/state_format.md.
   std::vector<std::byte> export_state();
-  /// Restores a state that export_state of an equal compressor returned, also of pith::compressor. Throws
-  /// std::invalid_argument before any change if the bytes are not such a state.
+  /// Restores a state that export_state of this class or of pith::compressor returned, for the same codec, shape and
+  /// `whose`. Throws std::invalid_argument, before any change, if the bytes are not such a state.
   void import_state(span<std::byte const> bytes);
 
   shape const& dims() const;

@@ -9,8 +9,8 @@
 namespace pith::inline v0::runtime {
 
 /// Calls f(communicator) on `ranks` threads at the same time, and joins the threads. If f throws on a rank, the next
-/// communicator call of every other rank throws too. `run_ranks` then throws the first exception, in rank order, that
-/// was not caused by another rank's failure.
+/// communicator call of every other rank throws too. `run_ranks` then throws the same exception as pith::run_ranks
+/// (comm/threads.hpp).
 void run_ranks(unsigned ranks, std::function<void(any_communicator&)> const& f,
                timeout_duration timeout = default_timeout);
 

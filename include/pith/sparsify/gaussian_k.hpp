@@ -8,7 +8,7 @@
 
 namespace pith::inline v0 {
 
-/// How `gaussian_k` corrects its threshold if too many or too few entries pass.
+/// The correction of the threshold of `gaussian_k` if too many or too few entries pass it.
 enum class correction : std::uint8_t {
   coarse,  ///< changes the threshold by half, up to 3 times, until between 2/3 k and 4/3 k entries pass
   fine,    ///< changes the threshold by 2 %, up to 20 times, until between 3/4 k and 5/4 k entries pass
@@ -38,7 +38,7 @@ struct gaussian_rule {
  private:
   PITH_HD static double smaller(double a, double b) { return a < b ? a : b; }
 
-  /// Returns |mean| + z deviation, where deviation^2 = square - mean^2.
+  /// Returns |mean| + z deviation, where deviation^2 = square - mean^2 and `square` is the mean of the squares.
   PITH_HD double estimate(double n, survivors const& of) const {
     auto const mean = magnitude(of.signed_sum / n);
     auto const square = of.squares / n;
@@ -50,14 +50,15 @@ struct gaussian_rule {
 }  // namespace detail
 
 /// Keeps about k entries of largest magnitude, where k = max(1, floor(density n)). The threshold is |mean| plus z
-/// standard deviations. A standard normal number exceeds z in magnitude with probability `density`. The threshold is
-/// corrected if too many or too few entries pass. The following properties differ from those of `threshold_estimator`:
+/// standard deviations, where a standard normal number exceeds z in magnitude with probability `density`. The threshold
+/// is corrected if too many or too few entries pass it. The following properties differ from those of
+/// `threshold_estimator`:
 ///
 ///   complexity  one pass for the moments, one pass per correction, one to count the result, and two to write
 ///   reference   Shi, Chu, Cheung and See, Understanding Top-k Sparsification in Distributed Deep Learning, 2019. The
 ///               20 fine corrections are those of Ok-Topk. If too many entries pass the final threshold, gaussian_k
-///               uses the smallest tried threshold whose entries fit into the payload. Without such a threshold, only
-///               entries of the largest magnitude are kept
+///               uses the smallest tried threshold whose entries fit into the payload. If no tried threshold is large
+///               enough, only entries of the largest magnitude are kept
 class gaussian_k : public threshold_estimator<detail::gaussian_rule> {
  public:
   explicit gaussian_k(double density, correction how = correction::coarse)

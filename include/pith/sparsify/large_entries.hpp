@@ -12,7 +12,7 @@
 
 namespace pith::inline v0 {
 
-/// The treatment of entries that exceed the capacity.
+/// The treatment of a tensor in which more entries reach the threshold than fit into the payload.
 enum class overflow : std::uint8_t {
   keep,   ///< sends the entries with the smallest indices; with error feedback, the other entries stay in the residual
   dense,  ///< sends all n values unchanged
@@ -25,7 +25,8 @@ inline constexpr option<overflow::dense> dense = {};
 
 namespace detail {
 
-/// Counts the values that reach a bound, then writes these values in order. Takes two passes over the source.
+/// Counts the values that reach a bound, then writes these values in ascending order of indices. Takes two passes over
+/// the source.
 template <executor E, class Source, class Bound, class Places>
 void place_entries(E const& exec, large_values<Source, Bound> const& of, Places const& to) {
   using A = decltype(of.from(0));
@@ -35,8 +36,8 @@ void place_entries(E const& exec, large_values<Source, Bound> const& of, Places 
   exec.for_each_block(parts, emit_large<Source, Bound, Places>{of, to});
 }
 
-/// The payload format for the entries of a tensor that reach a bound. The tensor has n elements, and the payload has
-/// capacity for `room` entries.
+/// The payload format for those entries of a tensor that reach a bound. The tensor has n elements. The payload has
+/// space for `room` entries.
 template <overflow Policy>
 struct large_entries {
   static constexpr bool sends_all = Policy == overflow::dense;
@@ -56,7 +57,7 @@ struct large_entries {
     return scratch_for<std::uint32_t>(room) + scratch_for<std::uint32_t>(parts<In>());
   }
 
-  /// Keeps the entries x with magnitude_bits(x) >= bound().
+  /// Encodes the entries x for which magnitude_bits(x) >= bound().
   template <class In, class Bound, executor E>
   void encode(E const& exec, In const* x, Bound const& bound, encoded_on<E, In> y, workspace_on<E>& ws) const {
     auto* const indices = ws.template take<std::uint32_t>(room).data;
@@ -95,7 +96,8 @@ struct large_entries {
   }
 };
 
-/// A base class for stages that emit `large_entries`. `Self` provides `capacity(dims)` and the bound.
+/// A base class for stages that emit `large_entries`. The derived class `Self` defines `encode`, and `capacity(dims)`,
+/// which is the largest number of entries.
 template <class Self, overflow Policy = overflow::keep>
 class large_entries_stage : public codec_base {
  public:
@@ -112,7 +114,8 @@ class large_entries_stage : public codec_base {
     return entries(dims).side_bytes();
   }
 
-  /// The sizes of the used parts of a payload with `count` values. The unused parts contain zeros.
+  /// The number of used values, and the number of used bytes of side information, in a payload with the given count.
+  /// The unused values and bytes are zero.
   std::uint64_t used_values(shape const& dims, std::uint64_t count) const { return entries(dims).used_values(count); }
   std::size_t used_side_bytes(shape const& dims, std::uint64_t count) const {
     return entries(dims).used_side_bytes(count);
@@ -122,8 +125,8 @@ class large_entries_stage : public codec_base {
   void decode(context<In, E> const& cx, encoded_on<E, In const> y, values_on<E, In> x) const {
     entries(cx.dims).decode(cx.exec, y, x, cx.ws);
   }
-  /// An exchange calls most_entries and decode_entries to compute the mean over many ranks. These functions do not
-  /// exist for overflow::dense, because a payload may then contain all values.
+  /// An exchange calls most_entries and decode_entries to compute the mean over many ranks. With overflow::dense, these
+  /// functions do not exist, because a payload may contain all values without indices.
   std::uint64_t most_entries(shape const& dims) const requires(Policy == overflow::keep) { return entries(dims).room; }
   template <real In, executor E>
     requires(Policy == overflow::keep)

@@ -12,11 +12,11 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The number of elements that a team copies at once, which is also the largest block size.
+/// The largest number of elements that a team copies at once. This is also the largest block size.
 inline constexpr std::uint32_t block_room = strata_room;
 
-/// Copies drawn runs of `width` elements (blocks), either to the kept values or back to the tensor. One block is drawn
-/// from each stratum (strata.hpp). A team copies as many blocks as fit into `block_room` elements.
+/// Copies the drawn blocks, either to the kept values or back to the tensor. A block is a run of `width` elements. One
+/// block is drawn from each stratum (strata.hpp). A team copies as many blocks as fit into `block_room` elements.
 template <class Copy>
 struct copy_blocks {
   static constexpr std::uint32_t items_per_block = block_room;
@@ -48,20 +48,20 @@ struct copy_blocks {
 
 }  // namespace detail
 
-/// Divides a tensor into m = floor(n / block) runs of `block` neighbouring elements. Divides the m runs into
-/// k = max(1, floor(density m)) strata. A stratum is an interval, and all strata have nearly equal length. Keeps one
-/// random run of each stratum. All ranks keep the same runs in a step. The n mod block elements after the last run are
-/// also kept. The other elements become zero. random_blocks(density, block, unbiased) multiplies a run by the number of
-/// runs in its stratum.
+/// Divides a tensor into m = floor(n / block) runs of `block` neighbouring elements. Divides the m runs into k = max(1,
+/// floor(density m)) strata. A stratum consists of consecutive runs, and all strata have nearly equal numbers of runs.
+/// In each step, keeps one random run of each stratum, which is the same run on all ranks. Also keeps the n mod block
+/// elements after the last run. The other elements become zero. With `unbiased`, as in random_blocks(density, block,
+/// unbiased), a kept run is multiplied by the number of runs in its stratum.
 ///
 ///   emits       k block + n mod block values of In; no side information
 ///   requires    0 < density <= 1, 1 <= block <= 2048 (std::invalid_argument), m < 2^32
 ///   complexity  32 random bits per run; reads whole cache lines, unlike random_k; no scratch memory
 ///   on NaN      a NaN outside the kept elements is not sent
-///   properties  summable. Without scaling, a projection, contractive with delta = 1 / ceil(m / k). With
-///               `unbiased`, omega = ceil(m / k) - 1
-///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, "random block", but with many small blocks
-///               instead of one block
+///   properties  summable. Without `unbiased`, a projection, contractive with delta = 1 / ceil(m / k). With `unbiased`,
+///               omega = ceil(m / k) - 1
+///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, "random block", but with many short runs
+///               instead of one long run
 template <scaling Scaling = scaling::none>
 class random_blocks : public codec_base {
  public:

@@ -22,7 +22,7 @@ inline constexpr option<drawing::own> own = {};
 
 namespace detail {
 
-/// Copies one drawn element per stratum, either to the kept values or back to the tensor.
+/// Copies the drawn elements, one per stratum (strata.hpp), either to the kept values or back to the tensor.
 template <class Copy>
 struct copy_drawn {
   static constexpr std::uint32_t items_per_block = 512;
@@ -45,20 +45,21 @@ struct copy_drawn {
 
 }  // namespace detail
 
-/// Divides the tensor into k = max(1, floor(density n)) strata. A stratum is an interval, and all strata have nearly
-/// equal length. Keeps one random entry of each stratum. All ranks keep the same entries in a step. The other elements
-/// become zero. random_k(density, unbiased) multiplies an entry by the width of its stratum. With random_k(density,
-/// none, own) and random_k(density, unbiased, own), each rank draws its own entries, and an exchange is an all-gather.
-/// With `unbiased` and `own`, the expected squared error of the mean over N ranks is the average of the ranks' expected
-/// squared errors, divided by N.
+/// Divides the tensor into k = max(1, floor(density n)) strata. A stratum is a run of consecutive elements, and all
+/// strata have nearly equal length. Keeps one random entry of each stratum. The other elements become zero. With
+/// `unbiased`, as in random_k(density, unbiased), a kept entry is multiplied by the length of its stratum. By default,
+/// all ranks keep the same entries in a step. With `own`, as in random_k(density, none, own) or random_k(density,
+/// unbiased, own), each rank draws its own entries, and an exchange is an all-gather. With both `unbiased` and `own`,
+/// the expected squared error of the mean over N ranks is 1 / N of the average of the ranks' expected squared errors.
 ///
 ///   emits       k values of In; no side information. The decoder computes the indices from seed, tensor and step, and
 ///               with `own` also from the rank
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
 ///   complexity  32 random bits per kept entry; no scratch memory
 ///   on NaN      a NaN that is not among the kept entries is not sent
-///   properties  summable if all ranks keep the same entries. Without scaling, a projection, contractive with delta = 1
-///               / ceil(n / k). With `unbiased`, omega = ceil(n / k) - 1; use `unbiased` without error feedback
+///   properties  summable if all ranks keep the same entries. Without `unbiased`, a projection, contractive with
+///               delta = 1 / ceil(n / k). With `unbiased`, omega = ceil(n / k) - 1; use `unbiased` without error
+///               feedback
 ///   reference   Stich, Cordonnier and Jaggi, Sparsified SGD with Memory, NeurIPS 2018, but with strata instead of a
 ///               permutation
 template <scaling Scaling = scaling::none, drawing Drawing = drawing::shared>

@@ -11,7 +11,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A source that returns values of one sign, NaN and infinity unchanged, and zero for all other values.
+/// A source that returns zero in place of the finite values of one sign. Values of the other sign, NaN and infinity are
+/// returned unchanged.
 template <class In>
 struct one_sign {
   static constexpr bool keeps = false;
@@ -45,15 +46,16 @@ struct any_value {
   PITH_HD bits_of<A> end() const { return infinite_bits<A>(); }
 };
 
-/// A bound that is reached by NaN, infinity, and all values that reach the found bound.
+/// The bound that the search found, with the difference that NaN and infinity also reach this bound.
 template <class A>
 struct all_found : found_bound<A> {
   PITH_HD bool is_over() const { return false; }
   PITH_HD bits_of<A> end() const { return beyond_bits<A>; }
 };
 
-/// Chooses the positive sign in even steps, and the negative sign in odd steps. If the chosen sign's largest magnitude
-/// is less than half of the other sign's largest magnitude, chooses the other sign.
+/// Prefers the positive sign in even steps, and the negative sign in odd steps. If the preferred sign's largest
+/// magnitude is less than half of the other sign's largest magnitude, chooses the other sign. Otherwise chooses the
+/// preferred sign.
 struct choose_sign {
   std::uint64_t const* step;
   std::uint32_t* is_negative;
@@ -121,9 +123,9 @@ struct list_mean {
 }  // namespace detail
 
 /// Keeps about k entries and replaces them by their mean, where k = max(1, floor(density n)). The entries are the
-/// largest positive elements in even steps, and the negative elements of largest magnitude in odd steps. The other
-/// elements become zero. If the largest magnitude of the step's sign is less than half of the other sign's largest
-/// magnitude, the entries are those of the other sign.
+/// largest positive elements in even steps, and the negative elements of largest magnitude in odd steps. If the largest
+/// magnitude of this sign is less than half of the largest magnitude of the other sign, the entries are elements of the
+/// other sign instead. All other elements become zero.
 ///
 ///   emits       the bytes of at most 2 k - 1 ascending indices with ceil(log2 n) bits each, followed by zeros; side
 ///               information: the number of index bytes, the number of indices, the mean in accum<In>
@@ -132,9 +134,9 @@ struct list_mean {
 ///               host does not wait
 ///   on NaN      NaN and infinity are kept, and the mean becomes NaN
 ///   properties  a projection with a variable rate, which shape::capacity bounds; contractive with delta =
-///               1 / (4 n (2 k - 1)). This delta follows from two facts: the m decoded entries have the squared norm
-///               (sum of the m entries)^2 / m, and the largest of the m entries is at least max |x_i| / 2. For typical
-///               tensors, 1 - |error|^2 / |x|^2 is much larger than delta
+///               1 / (4 n (2 k - 1)). This delta follows from two facts about the m kept entries. Their decoded values
+///               have the squared norm (sum of the entries)^2 / m, and the largest of the entries is at least
+///               max |x_i| / 2. For typical tensors, 1 - |error|^2 / |x|^2 is much larger than delta
 ///   reference   Fang, Fu, Yang and Hsieh, RedSync, JPDC 2019 ("quantised sets"). Unlike in that paper, even steps
 ///               prefer the positive sign for every tensor
 class redsync_mean : public codec_base {
@@ -154,7 +156,7 @@ class redsync_mean : public codec_base {
     return dims.n == 0 ? 1 : most == 0 ? 0 : 1 / (4 * static_cast<double>(dims.n) * most);
   }
 
-  /// The capacity as a number of indices. shape::capacity is a number of bytes.
+  /// The capacity as a number of indices. The capacity in `dims` is a number of bytes.
   std::uint64_t entries(shape const& dims) const {
     auto const k = density_.of(dims.n), most = k == 0 ? 0 : std::min(2 * k - 1, dims.n);
     auto const held = bytes_of(dims, most) <= dims.capacity ? most : dims.capacity * 8 / width(dims);

@@ -12,8 +12,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A selection whose memory comes from `take`. `take(T{}, n)` returns memory for n values of T, or only counts the
-/// bytes.
+/// Makes a selection whose memory comes from `take`. The function `take(T{}, n)` either returns memory for n values of
+/// T, or only counts the bytes and returns null.
 template <class Source, class Take>
 selection<Source> selection_on(Source const& from, selection_size const& size, Take const& take) {
   using A = typename selection<Source>::A;
@@ -29,7 +29,8 @@ selection<Source> selection_on(Source const& from, selection_size const& size, T
   return of;
 }
 
-/// Collects the candidates, which are the values that reach a sampled bound, and sorts them by index.
+/// Computes a bound from a sample of the values, collects the values that reach this bound (the candidates), and sorts
+/// the candidates by index.
 template <executor E, class Source>
 void find_candidates(E const& exec, selection<Source> const& of, selection_size const& size, workspace_on<E>& ws) {
   using A = typename selection<Source>::A;
@@ -43,7 +44,8 @@ void find_candidates(E const& exec, selection<Source> const& of, selection_size 
   exec.for_each_block(blocks(size.room), move_candidates<Source>{of});
 }
 
-/// Selects the k values of largest magnitude from the candidates, or from all values.
+/// Selects the k values of largest magnitude. Searches only among the candidates if they are complete
+/// (selection_state::complete), and among all values otherwise.
 template <executor E, class Source, class Out>
 void radix_select(E const& exec, selection<Source> const& of, std::uint32_t parts, selected_entries<Out> const& to) {
   auto* const arrived = &of.state->arrived;

@@ -13,7 +13,8 @@
 namespace pith::inline v0 {
 
 /// The distribution that sidco fits in stages. The first stage fits the distribution to all magnitudes. Each later
-/// stage fits the distribution to the magnitudes above the last threshold (the survivors).
+/// stage fits the distribution to the survivors, which are the magnitudes that reach the threshold of the previous
+/// stage.
 enum class magnitudes : std::uint8_t {
   exponential,  ///< an exponential distribution in every stage
   pareto,       ///< a generalised Pareto distribution in every stage
@@ -34,8 +35,9 @@ PITH_HD inline double exponential_threshold(survivors const& of, double ln_share
   return of.smallest + apart(of.mean() - of.smallest, -ln_share);
 }
 
-/// Returns the threshold for a generalised Pareto tail. Let m = mean - smallest, r = m^2 / variance and shape = (r - 1)
-/// / 2. The threshold is smallest + m (r + 1) / 2 (1 - share^shape) / shape.
+/// Returns the threshold that a fraction `share` = e^ln_share of the survivors exceeds, for a generalised Pareto
+/// distribution. Let m = mean - smallest, r = m^2 / variance and shape = (r - 1) / 2. The threshold is
+/// smallest + m (r + 1) / 2 (1 - share^shape) / shape.
 PITH_HD inline double pareto_threshold(survivors const& of, double ln_share) {
   auto const mean = of.mean(), excess = mean - of.smallest;
   auto const variance = (of.squares / of.count / mean / mean - 1) * mean * mean;
@@ -45,8 +47,8 @@ PITH_HD inline double pareto_threshold(survivors const& of, double ln_share) {
   return of.smallest + excess * (ratio + 1) / 2 * (1 - exp_of(shape * ln_share)) / shape;
 }
 
-/// Returns the threshold for a gamma distribution, given the mean and the mean logarithm. If magnitudes are nearly
-/// equal, the exponential distribution is used instead.
+/// Returns the threshold that a fraction e^ln_share of the survivors exceeds, for a gamma distribution that is fitted
+/// to the mean and the mean logarithm. If magnitudes are nearly equal, the exponential distribution is used instead.
 PITH_HD inline double gamma_threshold(survivors const& of, double ln_share) {
   auto const s = ln(of.mean()) - of.logs / of.count;
   if (!(s > 1.0 / 128)) return exponential_threshold(of, ln_share);
@@ -54,9 +56,9 @@ PITH_HD inline double gamma_threshold(survivors const& of, double ln_share) {
   return of.mean() / shape * gamma_quantile(shape, ln_share);
 }
 
-/// The state of sidco for one tensor. `more` is the number of stages after the first. Every five steps, this number is
-/// checked, and the other two members are reset. `steps` counts the steps since the last check. `kept` sums the number
-/// of kept entries, divided by the target, over these steps.
+/// The state of sidco for one tensor. `more` is the number of stages after the first stage. Every five steps, `learn`
+/// checks this number and sets the other two members to zero. `steps` is the number of steps since the last check.
+/// `kept` is the sum of (kept entries / target) over these steps.
 struct sidco_memory {
   double kept;
   std::uint32_t more, steps;
@@ -71,11 +73,11 @@ struct sidco_rule {
                                    terms<how_many, magnitude_sum, log_sum, least_magnitude, largest_magnitude>,
                                    terms<how_many, magnitude_sum, square_sum, least_magnitude, largest_magnitude>>;
 
-  std::int32_t fixed, most;  ///< the number of stages, or 0 if the state has the number; its maximum
+  std::int32_t fixed, most;  ///< the fixed number of stages (0: the number is in `memory`); the largest number of stages
   sidco_memory* memory = nullptr;
 
-  /// The largest number of passes: one per stage, one to count the result, and three for further stages if too many
-  /// values still reach the threshold.
+  /// The largest number of passes: one per stage, one to count the kept entries, and up to three additional stages if
+  /// too many values reach the last threshold.
   PITH_HD unsigned passes() const { return static_cast<unsigned>(fixed > 0 ? fixed : most) + 4; }
 
   PITH_HD std::int32_t stages() const {
@@ -94,7 +96,7 @@ struct sidco_rule {
 
   /// Every five steps, adds a stage if the average number of kept entries is below 4/5 or above 6/5 of the target.
   PITH_HD void learn(search const& at) const {
-    if (at.pass < 2) return;  // all nonzero values fit
+    if (at.pass < 2) return;  // all nonzero values fit into the payload
     memory->kept += at.sent / at.aim;
     if (++memory->steps < 5) return;
     auto const now = static_cast<std::uint32_t>(stages()), most_more = static_cast<std::uint32_t>(most) - 1;
@@ -120,24 +122,24 @@ struct learn_from {
 
 }  // namespace detail
 
-/// Keeps about k entries of largest magnitude, where k = max(1, floor(density n)). These entries are the tail of a
-/// distribution that is fitted to the magnitudes. The first of several stages keeps a quarter of the entries, or k
-/// entries if k is larger. Each later stage fits a distribution to the survivors of the previous stage. The later
-/// stages reduce the number of entries by equal factors. The following properties differ from those of
-/// `threshold_estimator`:
+/// Keeps about k entries of largest magnitude, where k = max(1, floor(density n)). The threshold is computed from a
+/// distribution that is fitted to the magnitudes, in one or more stages. If there are several stages, the threshold of
+/// the first stage keeps a quarter of the entries, or k entries if k is larger. Each later stage fits a distribution to
+/// the entries that the previous stage kept. The later stages reduce the number of entries by equal factors. The
+/// following properties differ from those of `threshold_estimator`:
 ///
-///   state       the number of stages, if the constructor does not fix the number. The number is one at first. Every
-///               five steps, the number increases by one, up to ceil(log2(1 / density)), if less than 0.8 k or more
-///               than 1.2 k entries were kept on average
+///   state       the number of stages, if the constructor does not fix this number. Initially there is one stage. Every
+///               five steps, one stage is added if less than 0.8 k or more than 1.2 k entries were kept on average.
+///               There are at most ceil(log2(1 / density)) stages
 ///   complexity  one pass per stage, up to three more if too many entries pass, one to count the result, and two to
 ///               write. For the gamma distribution, the first pass computes one logarithm per value, and one thread
 ///               computes the quantile
 ///   on NaN      as threshold_estimator. Zeros are also excluded from the fit
 ///   reference   Abdelmoniem, Elzanaty, Alouini and Canini, An Efficient Statistical-based Gradient Compression
-///               Technique for Distributed Training Systems (SIDCo), MLSys 2021, with differences. A stage's ratio
-///               depends on the count of survivors, so that later stages correct errors of earlier stages. No stage is
-///               removed if too many entries are kept. The gamma quantile is exact, instead of an approximation for
-///               shapes near 1. Each tensor has its own number of stages
+///               Technique for Distributed Training Systems (SIDCo), MLSys 2021, with differences. The fraction of
+///               entries that a stage keeps depends on the number of survivors, so that later stages correct errors of
+///               earlier stages. No stage is removed if too many entries are kept. The gamma quantile is exact, instead
+///               of an approximation for shapes near 1. Each tensor has its own number of stages
 template <magnitudes Model = magnitudes::exponential>
 class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   using engine = threshold_estimator<detail::sidco_rule<Model>>;
@@ -180,7 +182,7 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   }
 
  private:
-  /// Returns 1 for an invalid density. The constructor of the engine then throws.
+  /// Returns 1 for an invalid density, for which the constructor of the engine throws.
   static std::int32_t most_stages(double density) {
     return 0 < density && density <= 1 ? std::max(1, static_cast<std::int32_t>(std::ceil(-std::log2(density)))) : 1;
   }

@@ -15,8 +15,8 @@
 
 namespace pith::inline v0 {
 
-/// A base class of sparsifiers. A sparsifier `Self` keeps kept(n) entries. The other elements become zero. `Self` has
-/// these functions:
+/// A base class of sparsifiers. The derived class `Self` keeps kept(n) entries of a tensor. The other elements become
+/// zero. `Self` defines these functions:
 ///
 ///     uint64  kept(uint64 n)                                  the number of entries; at most n
 ///     void    select(context<In, E>, source, ext::selected_entries<In> to)
@@ -24,15 +24,15 @@ namespace pith::inline v0 {
 ///     size_t  select_scratch_bytes<Source>(uint64 n)          the scratch memory of `select`; by default 0
 ///
 /// The source has the interface of ext/source.hpp. If the source has residual write-back, `select` also writes
-/// `source.kept(i)` of each selected element i to `to.old`, and then calls `source.leave` for every element. So
-/// error_feedback needs no separate pass over the tensor.
+/// `source.kept(i)` of each selected element i to `to.old`. After that, `select` calls `source.leave` for every
+/// element. So error_feedback needs no separate pass over the tensor.
 ///
 ///   emits       kept(n) values of In in ascending order of indices; side information: the indices, in the format of
 ///               the index coder `Coder`
 ///   requires    n < 2^32 (std::invalid_argument)
 ///   complexity  that of `select`, and a few operations per kept entry
-///   properties  a projection and isometric. Reproducible if `select` is; otherwise `Self` must declare its own
-///               `traits`
+///   properties  a projection and isometric. Reproducible if `select` is; otherwise `Self` must declare its
+///               own `traits`
 template <class Self, detail::index_coder Coder = packed_indices>
 class sparsifier : public codec_base {
  public:
@@ -79,8 +79,9 @@ class sparsifier : public codec_base {
     return scratch_for<std::uint32_t>(k) + 2 * scratch_for<In>(k) + working_bytes<Source>(exec, dims);
   }
 
-  /// Functions for a chain whose next stage encodes the selected entries. `make_selected` allocates memory.
-  /// `select_from` writes the indices to the side information. `write_back` passes the decoded values to the source.
+  /// The following three functions are for a chain whose next stage encodes the selected entries. `make_selected`
+  /// allocates memory for the entries from the workspace. `select_from` selects the entries and writes the indices to
+  /// the side information. `write_back` passes the decoded values to the source.
   template <std::floating_point In, executor E>
   ext::selected_entries<In> make_selected(context<In, E> const& cx) const {
     auto const k = kept_of(cx.dims);
@@ -128,7 +129,7 @@ class sparsifier : public codec_base {
     detail::require_indexable("sparsifier", dims.n);
     return k;
   }
-  /// The larger of the scratch sizes of `select` and of the index coder.
+  /// The scratch bytes of `select` or of the index coder, whichever is larger.
   template <class Source, class E>
   std::size_t working_bytes(E const& exec, shape const& dims) const {
     return std::max(self().template select_scratch_bytes<Source>(dims.n),

@@ -10,7 +10,7 @@
 
 namespace pith::inline v0 {
 
-/// Selects whether a kept value is multiplied by the inverse of the probability that it is kept.
+/// Selects whether a kept value is divided by the probability of keeping the value.
 enum class scaling : std::uint8_t { none, unbiased };
 
 namespace options {
@@ -20,10 +20,11 @@ inline constexpr option<scaling::unbiased> unbiased = {};
 
 namespace detail {
 
-/// Computes the start of stratum j + i without a division, for i <= 2^11: (j n + i n) / k = first + i whole + (rest + i
-/// more) / k. One half is added to the numerator, so that an integer quotient is not rounded down. The numerator is
-/// exact. The quotient is below 2^12 and differs from an integer by at least 1 / 2k. The relative error of the quotient
-/// is 2^-52, so truncation gives the exact integer.
+/// Computes the start of stratum j + i, which is floor((j n + i n) / k), without a division, for i <= 2^11. The result
+/// is first + i whole + floor((rest + i more) / k). `rest` includes one half, so that a rounding error cannot move an
+/// integer quotient below the integer. The sum rest + i more is exact. The quotient is below 2^12 and differs from
+/// every integer by at least 1 / (2 k). The relative error of the quotient is 2^-52, so truncation gives the exact
+/// integer.
 struct strata_starts {
   std::uint32_t first, whole;
   double rest, more, inverse;
@@ -37,7 +38,8 @@ struct strata_starts {
 /// The largest number of strata from which a team draws at once.
 inline constexpr std::uint32_t strata_room = 2048;
 
-/// The start of each stratum, the end of the last stratum, and the element drawn from each stratum.
+/// The start of each stratum, the end of the last stratum, and the index of the element that is drawn from each
+/// stratum.
 template <std::uint32_t Most>
 struct drawn_strata {
   static_assert(Most <= strata_room);
@@ -47,8 +49,8 @@ struct drawn_strata {
   fast_array<std::uint32_t, Most> drawn;
 };
 
-/// Of k strata, stratum j is the interval [j n / k, (j+1) n / k). One index is drawn from each stratum, so that the
-/// indices are distinct and ascending.
+/// Divides n elements into k strata. Stratum j is the interval [j n / k, (j + 1) n / k) of indices. One index is drawn
+/// from each stratum, so that the drawn indices are distinct and ascending.
 struct strata {
   draws random;
   std::uint64_t n, k;
@@ -78,13 +80,14 @@ struct strata {
   static double widest(std::uint64_t n, std::uint64_t k) { return n == 0 ? 1 : static_cast<double>((n + k - 1) / k); }
 };
 
-/// Copies a drawn element to the kept values. The element's stratum has `width` elements.
+/// Copies element `drawn` to the kept value `kept`. With `unbiased`, multiplies the value by `width`, which is the
+/// number of elements in the stratum.
 template <class In, scaling Scaling>
 struct keep_drawn {
   In const* x;
   In* values;
 
-  /// Returns a copier whose positions are relative to `drawn` and `kept`.
+  /// Returns a copier whose first element is `drawn` and whose first kept value is `kept`.
   PITH_HD keep_drawn advanced(std::uint64_t drawn, std::uint64_t kept) const { return {x + drawn, values + kept}; }
   PITH_HD void operator()(std::uint64_t drawn, std::uint64_t kept, [[maybe_unused]] std::uint64_t width) const {
     if constexpr (Scaling == scaling::none) {

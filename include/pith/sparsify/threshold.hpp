@@ -16,14 +16,14 @@ namespace pith::inline v0 {
 /// Keeps the entries with |x| >= tau, but at most max(1, floor(capacity n)) entries. The other elements become zero.
 ///
 ///   emits       the kept values of In in ascending order of indices, padded with zeros to the capacity (with
-///               overflow::dense, to n values); side information: the count, then indices of ceil(log2 n) bits. A count
-///               above the capacity means that the payload contains all n values
+///               overflow::dense, to n values); side information: the count, then indices of ceil(log2 n) bits. If the
+///               count exceeds the capacity, the payload contains all n values
 ///   requires    0 < tau < infinity, 0 < capacity <= 1 (std::invalid_argument), n < 2^32
 ///   complexity  two passes over x; scratch memory for as many indices as the capacity; the host does not wait
 ///   on NaN      NaN and infinity are kept
-///   properties  a projection with a variable rate. With overflow::keep, shape::capacity bounds the rate. An absolute
-///               error bound: error_bound = tau if the capacity is n or with overflow::dense, else infinity. With error
-///               feedback, entries beyond the capacity stay in the residual
+///   properties  a projection with a variable rate. With overflow::keep, shape::capacity bounds the rate. The absolute
+///               error bound is tau if the capacity is n, or with overflow::dense. Otherwise, the bound is infinity.
+///               With error feedback, entries beyond the capacity stay in the residual
 ///   reference   Strom, Scalable Distributed DNN Training Using Commodity GPU Cloud Computing, Interspeech 2015, but
 ///               with unquantized values; Dutta et al., On the Discrepancy between the Theoretical Analysis and
 ///               Practical Implementations of Compressed Communication, AAAI 2020

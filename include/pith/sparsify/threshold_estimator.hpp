@@ -18,13 +18,13 @@ namespace pith::inline v0 {
 ///   emits       the kept values of In in ascending order of indices, padded with zeros to 2 k - 1 values; side
 ///               information: the count, then indices of ceil(log2 n) bits
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
-///   complexity  the passes of the rule over x (fewer if the search ends early), and two passes that write the payload;
-///               scratch memory for 2 k indices, and a few doubles per 16,384 values; the host does not wait
-///   on NaN      NaN and infinity are kept and are excluded from the estimate. If there are too many NaN and infinite
-///               values, those with the smallest indices are kept
+///   complexity  at most the rule's number of passes over x, and two passes that write the payload; scratch memory for
+///               2 k indices, and a few doubles per 16,384 values; the host does not wait
+///   on NaN      NaN and infinity are kept and are excluded from the estimate. If more than 2 k - 1 entries reach the
+///               threshold because of NaN and infinity, the entries with the smallest indices are kept
 ///   properties  a projection with a variable rate, which shape::capacity bounds; contractive with delta = 1 / n,
-///               because one of the largest elements is always kept. If the rule finds no bound whose entries fit into
-///               the payload, the stage may keep fewer than k entries
+///               because one of the largest elements is always kept. The stage may keep fewer than k entries if the
+///               rule finds no bound whose entries fit into the payload
 template <class Rule>
 class threshold_estimator : public detail::large_entries_stage<threshold_estimator<Rule>> {
   using base = detail::large_entries_stage<threshold_estimator<Rule>>;
@@ -41,7 +41,7 @@ class threshold_estimator : public detail::large_entries_stage<threshold_estimat
     return dims.n == 0 ? 1 : capacity(dims) == 0 ? 0 : 1 / static_cast<double>(dims.n);
   }
 
-  /// The target number of entries, and the largest number of entries in a payload.
+  /// `kept` is the target number of entries. `capacity` is the largest number of entries in a payload.
   std::uint64_t kept(shape const& dims) const { return std::min(density_.of(dims.n), capacity(dims)); }
   std::uint64_t capacity(shape const& dims) const {
     auto const k = density_.of(dims.n);

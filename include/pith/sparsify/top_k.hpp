@@ -28,8 +28,9 @@ namespace pith::inline v0 {
 ///               reach the other ranks
 ///   properties  a projection, contractive with delta = k / n, and nestable. Ties go to the smaller index
 ///   reference   Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017. Like Deep
-///               Gradient Compression (Lin et al., ICLR 2018), top_k searches among values above a sampled bound.
-///               Unlike in that paper, top_k always keeps exactly k entries
+///               Gradient Compression (Lin et al., ICLR 2018), top_k first computes a bound from a sample, and then
+///               searches only among the values above this bound. Unlike in that paper, top_k always keeps exactly k
+///               entries
 template <detail::index_coder Coder = packed_indices>
 class top_k : public sparsifier<top_k<Coder>, Coder> {
   using base = sparsifier<top_k<Coder>, Coder>;
@@ -61,9 +62,9 @@ class top_k : public sparsifier<top_k<Coder>, Coder> {
     return ext::select_scratch_bytes<Source>(n, kept(n));
   }
 
-  /// Writes |x|^2, and for each rate the sum of squares of the selected entries, to `energies`. Each selection is made
-  /// among the entries of the next larger selection. If the payload span is not empty, also writes this codec's
-  /// selection to the payload.
+  /// Selects the largest entries for each rate. Writes |x|^2, and for each rate the sum of squares of the selected
+  /// entries, to `energies`. Each selection is made among the entries of the next larger selection. If the payload span
+  /// is not empty, also selects this codec's own entries and writes them to the payload.
   template <real In, executor E, class Source>
   void encode_measured(context<In, E> const& cx, Source const& from, rate_list const& rates,
                        span_on<E, std::byte> payload, double* energies) const {

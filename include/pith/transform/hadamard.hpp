@@ -27,8 +27,8 @@ struct hadamard_rule {
   }
 
  private:
-  /// A random block contains the signs of 128 elements. Word w contains the signs of elements 32 w .. 32 w + 31. On
-  /// devices, each thread processes an octet and computes its own random block.
+  /// A random block contains the signs of 128 elements, in four words of 32 bits. Word w contains the signs of elements
+  /// 32 w .. 32 w + 31. On devices, each thread processes an octet and computes its own random block.
   template <class Team, class Count, class A>
   PITH_HD void flip_signs(Team const& team, draws const& random, std::uint64_t first, Count count, A* p) const {
     constexpr std::uint32_t row = 32, drawn = 128;
@@ -96,8 +96,8 @@ struct hadamard_rule {
 }  // namespace detail
 
 /// Multiplies each element by a random sign, which is equal on all ranks in a step. Then multiplies each tile by the
-/// Walsh-Hadamard matrix divided by sqrt(tile). The transform spreads large values over their tile, so that the error
-/// of a following quantizer with one scale per bucket is smaller.
+/// Walsh-Hadamard matrix divided by sqrt(tile). This transform spreads large values over their tile. If the next stage
+/// is a quantizer with one scale per bucket, the transform reduces the quantizer's error.
 ///
 ///   emits       n values of In, padded with zeros to whole tiles; no side information
 ///   requires    a tile size of 64 or 256 elements (std::invalid_argument); both are powers of four

@@ -10,8 +10,8 @@
 
 namespace pith::inline v0 {
 
-/// The concept of an orthogonal transform of tiles in block-local memory. In each step, all ranks must use the same
-/// transform. All functions are PITH_HD:
+/// An orthogonal transform of tiles in block-local memory. A tile is a run of consecutive elements. In each step, all
+/// ranks must use the same transform. All functions are PITH_HD:
 ///
 ///     tile                                        the number of elements in a tile, a power of two, at most 512
 ///     forward(team, draws, first, count, A* p)    transforms `count` elements (whole tiles) from element `first` on;
@@ -55,7 +55,7 @@ struct transformed_source {
   }
 };
 
-/// A sink that applies the inverse transform, multiplies by a factor, and writes the result to another sink.
+/// A sink that multiplies values by a factor, applies the inverse transform, and writes the result to another sink.
 template <class Rule, class Sink, class A>
 struct inverse_sink {
   static constexpr bool takes_blocks = true;
@@ -79,7 +79,7 @@ struct inverse_sink {
   }
 };
 
-/// Applies the transform or its inverse to one block of whole tiles.
+/// `transform_block` applies the transform to one block of whole tiles, and `restore_block` applies the inverse.
 template <class Source, class In, std::uint32_t Span>
 struct transform_block {
   using A = accum<In>;
@@ -138,8 +138,8 @@ struct restore_block {
 /// transformed tiles from block-local memory.
 ///
 ///   emits       n values of In, padded with zeros to whole tiles; no side information
-///   complexity  one read and one write of x. A transform that fuses with a quantizer takes no additional reads and
-///               writes. No scratch memory
+///   complexity  one read of x and one write of the output. If the next stage is a quantizer, the transform takes no
+///               additional reads and writes. No scratch memory
 ///   properties  up to rounding: a rotation with omega = 0 and delta = 1, summable. The transform is not an isometry if
 ///               the tile size does not divide n
 template <tile_rule Rule>
@@ -177,7 +177,8 @@ class tile_transform : public codec_base {
                                restored<In>(cx.id, cx.dims, ext::tensor_sink<In>{x.data, 1}), y.values.data, n});
   }
 
-  /// The source and the sink that a fused quantizer uses.
+  /// The source from which a quantizer after this stage reads values, and the sink to which the quantizer writes
+  /// decoded values.
   template <real In, class Source>
   auto transformed(encoding_id const& id, shape const& dims, Source const& from) const {
     return detail::transformed_source<Rule, Source, accum<In>>{rule_, from, draws(shared(id)), dims.n};

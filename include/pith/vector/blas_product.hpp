@@ -25,14 +25,14 @@ inline void gemm(int m, int n, int k, double const* a, double const* b, double* 
 
 }  // namespace detail
 
-/// A BLAS product for the encoder of `pca`: `pca(basis, blas_product())`. Rounding, and therefore payloads, may depend
-/// on the machine.
+/// A BLAS product for the encoder of `pca`: `pca(basis, blas_product())`. Rounding may depend on the machine, so
+/// payloads may also depend on the machine.
 ///
-///   requires    the CMake target pith::blas and a BLAS with cblas.h; slices with fewer than 2^31 elements
-///               (std::invalid_argument)
+///   requires    the CMake target pith::blas and a BLAS with cblas.h; slices with fewer than 2^31
+///               elements (std::invalid_argument)
 ///   complexity  the BLAS library uses its own threads; no scratch memory; a copy of the basis with elements of type A
-///   errors      sums are computed in A. For slices s of K elements and components u, the error of a scalar product of
-///               s and u is at most K 2^-24 (K 2^-53 for double) times the sum of |s| |u|
+///   errors      sums are computed in A. For a slice s and a component u with K elements each, the error of the scalar
+///               product of s and u is at most K 2^-24 (K 2^-53 for double) times the sum of all |s_i u_i|
 struct blas_product {
   template <class A>
   using factor = A;

@@ -14,8 +14,8 @@
 
 namespace pith::inline v0 {
 
-/// An array of `size()` codewords with `width()` numbers each, in host memory. A codebook is immutable, and several
-/// quantizers may share it.
+/// An array of `size()` vectors (codewords) with `width()` numbers each, in host memory. A codebook is immutable, and
+/// several quantizers may share it.
 ///
 ///   requires    a width of 1 to 64, at least one codeword, and only finite numbers (std::invalid_argument)
 class codebook {
@@ -39,8 +39,9 @@ class codebook {
     return codebook(width, std::move(words));
   }
 
-  /// Makes a codebook of `size` unit vectors in random directions. Ranks with the same seed get the same codebook.
-  /// Before normalization, the components are approximately normal: each is a sum of eight 16-bit numbers.
+  /// Makes a codebook of `size` unit vectors in random directions. Ranks with the same seed get the same codebook. The
+  /// components of a vector are approximately normal numbers (sums of eight 16-bit numbers) before the vector is scaled
+  /// to length 1.
   static codebook directions(std::uint64_t width, std::uint64_t size, std::uint64_t seed) {
     auto words = std::vector<float>();
     for (std::uint32_t word = 0; word < size; ++word) {

@@ -9,8 +9,8 @@
 namespace pith::inline v0 {
 
 /// The memory layout of a convolution kernel: the order of output channel (o), input channel (i), height (h) and width
-/// (w). The last index varies fastest. `filters` is the number of output channels, and `depth` is the number of input
-/// channels.
+/// (w). The last index varies fastest. In `conv_shape`, `filters` is the number of output channels, and `depth` is the
+/// number of input channels.
 enum class kernel_layout : std::uint8_t { oihw, hwio };
 
 struct conv_shape {
@@ -23,18 +23,19 @@ struct conv_shape {
   constexpr std::uint64_t place() const { return filters * depth; }
   constexpr std::uint64_t n() const { return place() * window(); }
 
-  /// The order of elements in slices, which is HWIO for either layout.
+  /// The order in which the kernel's elements fill slices. This order is HWIO for both layouts.
   slice_order order() const {
     return layout == kernel_layout::hwio ? slice_order() : slice_order::oihw(filters, depth, window());
   }
 
   /// True if a slice consists of all elements at one or more window positions. The i-th elements of all slices then
-  /// belong to the same pair of an input channel and an output channel. Other slice lengths also work, but the slices
-  /// are then less correlated.
+  /// belong to the same pair of an input channel and an output channel. Slices of other lengths also work, but are less
+  /// correlated.
   constexpr bool is_aligned(std::uint64_t slice) const { return place() != 0 && slice % place() == 0; }
 
-  /// A suitable slice length. A slice contains the elements at q window positions. q is the largest divisor of the
-  /// window size for which a slice does not exceed `most` elements, or 1 if no such divisor exists.
+  /// A suitable slice length. A slice of this length contains the elements at q window positions, where q is a divisor
+  /// of the window size. The number q is the largest divisor for which a slice has at most `most` elements, or 1 if no
+  /// such divisor exists.
   constexpr std::uint64_t usual_slice(std::uint64_t most = 1024) const {
     std::uint64_t places = 1;
     for (std::uint64_t q = 2; q <= window() && q * place() <= most; ++q) {

@@ -34,13 +34,13 @@ inline void gemm(cublasHandle_t handle, std::int64_t m, std::int64_t n, std::int
 
 }  // namespace detail
 
-/// A cuBLAS product for the encoder of `pca`: `pca(basis, cublas_product(handle))`. Rounding, and therefore payloads,
-/// may differ from those on a host.
+/// A cuBLAS product for the encoder of `pca`: `pca(basis, cublas_product(handle))`. Rounding may differ from the
+/// rounding on a host, so payloads may also differ.
 ///
 ///   owns        no resources. The cuBLAS handle must outlive the product, belong to the stream's device, and use
 ///               scalars in host memory. Only one thread at a time may use the handle
-///   requires    the CMake target pith::cublas. A CUDA graph can capture the product if the handle has a workspace
-///               (cublasSetWorkspace)
+///   requires    the CMake target pith::cublas. A CUDA graph can capture the product if the handle has a
+///               workspace (cublasSetWorkspace)
 ///   complexity  memory for a copy of the basis with elements of type A, and the memory of the handle
 ///   errors      sums are computed in A, with the handle's math mode; cuda_error if cuBLAS fails
 class cublas_product {

@@ -17,11 +17,11 @@ namespace pith::inline v0 {
 
 /// An alternative to `householder_qr`: `pca_basis::fit(samples, options, eigen3_solver())`.
 ///
-///   requires    the CMake target pith::eigen, and Eigen 3.3 or newer; a symmetric matrix of finite numbers
-///               (std::runtime_error if the iteration does not converge)
-///   complexity  about 9 n^3 flop and memory for two matrices, also if few eigenvectors are requested
+///   requires    the CMake target pith::eigen, and Eigen 3.3 or newer; a symmetric matrix of finite
+///               numbers (std::runtime_error if the iteration does not converge)
+///   complexity  about 9 n^3 flop and memory for two matrices, even if few eigenvectors are requested
 ///   errors      as householder_qr. Rounding depends on Eigen's version and on the instruction set. So one rank should
-///               fit the basis and send it to the other ranks, as `gradiveq` does
+///               fit the basis and send the basis to the other ranks, as `gradiveq` does
 struct eigen3_solver {
   spectrum operator()(std::vector<double> matrix, std::size_t n, vector_count const& count) const {
     auto of = spectrum();

@@ -16,7 +16,8 @@
 
 namespace pith::inline v0 {
 
-/// All eigenvalues in descending order, and the eigenvectors of the first few eigenvalues, stored one after another.
+/// `values` contains all eigenvalues in descending order. `vectors` contains the eigenvectors of the first few
+/// eigenvalues, one after another.
 struct spectrum {
   std::vector<double> values, vectors;
 };
@@ -24,8 +25,8 @@ struct spectrum {
 /// A function that returns the number of eigenvectors to compute, given the eigenvalues.
 using vector_count = std::function<std::size_t(std::vector<double> const&)>;
 
-/// A solver for a symmetric n x n matrix. The default is `householder_qr`; the solver of another library may replace
-/// it.
+/// A solver for the eigenvalues and eigenvectors of a symmetric n x n matrix. The default is `householder_qr`. A solver
+/// of another library may replace the default.
 template <class S>
 concept eigen_solver = requires(S const& s, std::vector<double> matrix, std::size_t n, vector_count const& count) {
   { s(std::move(matrix), n, count) } -> std::same_as<spectrum>;
@@ -47,8 +48,8 @@ inline void add_multiple(double factor, double const* x, double* y, std::size_t 
   for (std::size_t i = 0; i < n; ++i) y[i] += factor * x[i];
 }
 
-/// The decomposition A = V T V^T, with tridiagonal T. V is a product of reflections 1 - scale v v^T, one for each
-/// column except the last two.
+/// The decomposition A = V T V^T of a symmetric matrix A, where T is tridiagonal. V is a product of reflections
+/// 1 - scale v v^T, one for each column except the last two.
 class tridiagonal {
  public:
   tridiagonal(std::vector<double> a, std::size_t n) : diagonal(n), beside(n), n_(n), a_(std::move(a)), scale_(n) {
@@ -73,8 +74,8 @@ class tridiagonal {
  private:
   double* row(std::size_t k) { return a_.data() + k * n_; }
 
-  /// Reflects the part of row k after the diagonal, so that only the first entry of that part is nonzero. The vector v
-  /// is stored in place of the reflected part.
+  /// Reflects the elements of row k after the diagonal, so that only the first of these elements is nonzero. Stores the
+  /// vector v of the reflection in place of these elements.
   void reflect(std::size_t k, double* product) {
     auto* const v = row(k) + k + 1;
     auto const size = n_ - k - 1;
@@ -97,8 +98,8 @@ class tridiagonal {
   std::vector<double> a_, scale_;
 };
 
-/// Computes the decomposition T = W^T D W, with diagonal D, by implicit QR steps. `values` becomes the diagonal of D.
-/// `rows` becomes W.
+/// Computes the decomposition T = W^T D W of a tridiagonal matrix T by implicit QR steps, where D is diagonal. `values`
+/// becomes the diagonal of D. `rows` becomes W.
 class tridiagonal_qr {
  public:
   tridiagonal_qr(std::vector<double> diagonal, std::vector<double> beside)
@@ -140,7 +141,7 @@ class tridiagonal_qr {
     return values[last] - couple / (half + (half < 0 ? -length : length)) * couple;
   }
 
-  /// Rotates the first column of T - shift, then chases the resulting bulge out of the band.
+  /// One implicit QR step: rotates the first column of T - shift, then chases the resulting bulge out of the band.
   void step(std::size_t first, std::size_t last) {
     auto x = values[first] - shift(last), out = beside_[first];
     for (auto k = first; k < last; ++k) {
@@ -179,9 +180,10 @@ class tridiagonal_qr {
 ///   requires    a symmetric matrix of finite numbers (std::runtime_error if the iteration does not converge)
 ///   complexity  about 7 n^3 flop and memory for two matrices. n = 512 takes half a second; n = 1024 takes a few
 ///               seconds
-///   errors      results are exact for some matrix close to the input. The norm of the difference between this matrix
-///               and the input is at most a few times n 2^-53 times the input's norm. The same program gives bitwise
-///               equal results. Results may differ between compilers, because some fuse multiplications and additions
+///   errors      results are exact for a matrix close to the input. The norm of the difference between this matrix and
+///               the input is at most a few times n 2^-53 times the input's norm. The same program gives bitwise equal
+///               results. Results may differ between compilers, because some compilers fuse multiplications and
+///               additions
 ///   reference   Golub and Van Loan, Matrix Computations, sections 8.3.1 and 8.3.5
 struct householder_qr {
   spectrum operator()(std::vector<double> matrix, std::size_t n, vector_count const& count) const {

@@ -15,8 +15,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The inverse of the w x w matrix G, which is the sum of c c^T over all codewords c. The inverse is computed by
-/// Gauss-Jordan elimination with partial pivoting.
+/// The inverse of the w x w matrix G, which is the sum of c c^T over all codewords c. Gauss-Jordan elimination with
+/// partial pivoting computes the inverse.
 class inverse_gram {
  public:
   explicit inverse_gram(codebook const& of) : width_(of.width()), left_(width_ * width_), inverse_(width_ * width_) {
@@ -29,7 +29,7 @@ class inverse_gram {
     for (std::size_t i = 0; i < width_; ++i) eliminate(i);
   }
 
-  /// Returns the dual of a codeword, G^-1 c.
+  /// Returns the dual vector of a codeword c, which is G^-1 c.
   std::vector<float> dual(float const* word) const {
     auto made = std::vector<float>();
     for (std::size_t i = 0; i < width_; ++i) {
@@ -75,9 +75,9 @@ class inverse_gram {
   std::vector<double> left_, inverse_;
 };
 
-/// Computes eight symbols, one for each run x. For each symbol, draws one of the coefficients <d_j, x>, where d_j is
-/// the dual of codeword j. The probability is proportional to the coefficient's magnitude. The symbol contains j and
-/// the coefficient's sign. Each product has two floats as factors, so it is exact in double precision.
+/// Computes eight symbols, one for each run x of w elements. For each symbol, draws one of the coefficients <d_j, x>,
+/// where d_j is the dual vector of codeword j. The probability of each coefficient is proportional to its magnitude.
+/// The symbol contains j and the coefficient's sign. A product of two floats is exact in double precision.
 template <class In, int Bits>
 struct random_words {
   padded_floats<In> x;
@@ -119,28 +119,29 @@ struct random_words {
 
 }  // namespace detail
 
-/// Divides a tensor into runs x of w elements, where w is the codebook's width. Encodes a run as one of
-/// K = 2^(Bits - 1) unit vectors c_j (the codewords), a sign, and a length a. The dual vectors are d_j = G^-1 c_j,
-/// where G is the sum of all c_j c_j^T. These vectors satisfy x = sum <d_j, x> c_j. The length a is the sum of all
-/// |<d_j, x>|. The probability of drawing c_j is |<d_j, x>| / a. The symbol decodes to +- a c_j with the sign of <d_j,
-/// x>. The expected decoded value is therefore x.
+/// Divides a tensor into runs x of w elements, where w is the codebook's width. Encodes a run as a length a, a sign,
+/// and one of K = 2^(Bits - 1) unit vectors c_j, which are the codewords of the codebook. The dual vectors are
+/// d_j = G^-1 c_j, where G is the sum of all c_j c_j^T. Therefore, x is the sum of <d_j, x> c_j over all j. The length
+/// a is the sum of all |<d_j, x>|. The codeword c_j is drawn with probability |<d_j, x>| / a. The run decodes to a c_j
+/// or -a c_j, with the sign of <d_j, x>. The expected decoded value is therefore x.
 ///
 ///   emits       ceil(n / w) symbols of Bits bits, in which the highest bit is the sign; side information: the length a
 ///               of each run, as a float. The last run is padded with zeros
 ///   requires    a codebook of 2^(Bits - 1) unit vectors that span the space (std::invalid_argument). The codebook must
 ///               be equal on all ranks, so its digest is part of the codec's name
-///   state       codewords and duals in the executor's memory. Codewords and duals are computed from the codebook and
-///               are not saved
+///   state       codewords and dual vectors in the executor's memory. Both are computed from the codebook and are not
+///               saved
 ///   complexity  2^(Bits + 1) flop per element to encode
 ///   on NaN      a NaN or infinity makes its run NaN. Doubles are rounded to floats
 ///   properties  unbiased up to 2^-22. omega = K |G^-1| - 1, where |G^-1| is the largest row sum of magnitudes. For a
 ///               run, E|a c - x|^2 = a^2 - |x|^2, and a^2 <= K |G^-1| |x|^2. omega is w - 1 if the codewords are evenly
-///               spread (G = (K / w) 1). With infinitely many codewords, the relative squared error is 2 w / pi - 1
+///               spread, so that G is K / w times the identity. With infinitely many evenly spread codewords, the
+///               relative squared error is 2 w / pi - 1
 ///   reference   Gandikota, Kane, Maity and Mazumdar, vqSGD: Vector Quantized Stochastic Gradient Descent, AISTATS
-///               2021. vqSGD sends points +- sqrt(w) e_i and |x|_2, with the relative squared error w - 1. With
-///               `codebook::axes`, a is |x|_1, and the error is smaller than in vqSGD. Codebooks are from Dai et al.,
-///               Hyper-Sphere Quantization, 2019. A random choice between the two nearest codewords is unbiased only if
-///               x lies on the line between these codewords
+///               2021. vqSGD sends points +- sqrt(w) e_i and |x|_2, with the relative squared error w - 1.
+///               With `codebook::axes`, a is |x|_1, and the error is smaller than in vqSGD. Codebooks are from Dai et
+///               al., Hyper-Sphere Quantization, 2019. A random choice between the two nearest codewords is unbiased
+///               only if x lies on the line between these codewords
 template <int Bits>
 class hypersphere_quantizer : public detail::codeword_stage<Bits, true> {
   static_assert(2 <= Bits && Bits <= 12, "pith: hypersphere_quantizer<Bits> needs 2 <= Bits <= 12");

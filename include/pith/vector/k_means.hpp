@@ -14,7 +14,8 @@
 
 namespace pith::inline v0 {
 
-/// A codebook, and the mean squared error per element if each sample is replaced by its nearest codeword.
+/// A codebook and its distortion, which is the mean squared error per element if each sample is replaced by the nearest
+/// codeword.
 struct fitted_codebook {
   codebook words;
   double distortion;
@@ -30,7 +31,7 @@ class k_means {
       : samples_(std::move(samples)), width_(width), nearest_(count()), distance_(count(), infinite) {}
 
   /// Initializes the codewords as k-means++ does. The first codeword is a random sample. Each further codeword is a
-  /// sample, drawn with a probability proportional to the sample's squared distance from the nearest codeword so far.
+  /// sample that is drawn with a probability proportional to its squared distance from the nearest earlier codeword.
   void seed(std::size_t size, philox_key key) {
     for (std::uint32_t j = 0; j < size; ++j) {
       auto const word = philox4x32_10({{j, 0, 0, 0}}, key).word[0];
@@ -40,8 +41,8 @@ class k_means {
     }
   }
 
-  /// In each of at most `rounds` iterations, moves each codeword to the mean of its assigned samples, then assigns each
-  /// sample to the nearest codeword. Stops when the assignment no longer changes.
+  /// Runs at most `rounds` iterations. Each iteration moves each codeword to the mean of its assigned samples, and then
+  /// assigns each sample to the nearest codeword. Stops when an iteration does not change the assignment.
   void refine(unsigned rounds) {
     for (auto before = nearest_; rounds > 0; --rounds, before = nearest_) {
       move_to_means();
@@ -74,8 +75,8 @@ class k_means {
     if (distance < distance_[i]) distance_[i] = distance, nearest_[i] = word;
   }
 
-  /// Returns the index of the sample at which the running sum of squared distances reaches the fraction `share` of the
-  /// total.
+  /// Returns the index of a sample, given a random number `share` in [0, 1). The running sum of squared distances
+  /// reaches the fraction `share` of the total at this sample.
   std::size_t drawn(double share) const {
     auto left = share * std::accumulate(distance_.begin(), distance_.end(), 0.0);
     std::size_t i = 0;
@@ -83,7 +84,7 @@ class k_means {
     return i;
   }
 
-  /// A codeword without samples stays unchanged.
+  /// Moves each codeword to the mean of its assigned samples. A codeword without assigned samples stays unchanged.
   void move_to_means() {
     auto sums = std::vector<double>(words_.size()), members = std::vector<double>(size());
     for (std::size_t i = 0; i < count(); ++i) {
@@ -104,15 +105,16 @@ class k_means {
 }  // namespace detail
 
 /// Fits a codebook to a tensor that is equal on all ranks, such as a mean. The samples are the tensor's runs of `width`
-/// elements, divided by the tensor's root mean square, as in `product_quantizer`. A short last run is ignored. There
-/// are at most `rounds` iterations. The iterations end early if no sample changes its codeword.
+/// elements, divided by the tensor's root mean square, as in `product_quantizer`. A shorter last run is ignored. There
+/// are at most `rounds` iterations, and fewer if no sample changes its codeword.
 ///
-///   requires    at least one run, a width of 1 to 64, at least one codeword, and finite samples that are not all zero
-///               (std::invalid_argument)
+///   requires    at least one run, a width of 1 to 64, at least one codeword, and finite samples that are not all
+///               zero (std::invalid_argument)
 ///   complexity  for the initialization and for each iteration, one squared distance of `width` elements per pair of a
 ///               run and a codeword; on the host, in double
-///   properties  a local optimum of the mean squared error. Codewords and distortion depend on rounding. Programs that
-///               were compiled differently may get different codebooks. The digests in the codecs' names then differ
+///   properties  a local optimum of the mean squared error. Codewords and distortion depend on rounding, so programs
+///               that were compiled differently may get different codebooks. In this case, the digests in the codecs'
+///               names also differ
 ///   reference   Lloyd, Least Squares Quantization in PCM, 1982; Arthur and Vassilvitskii, k-means++, SODA 2007
 inline fitted_codebook fit_codebook(span<float const> samples, std::uint64_t width, std::uint64_t size,
                                     std::uint64_t seed = 0, unsigned rounds = 50) {

@@ -13,11 +13,11 @@ namespace pith::inline v0 {
 /// The sizes of a product: `rows` slices with `columns` elements each, and `rank` components.
 using product_shape = detail::thin_shape;
 
-/// Computes Z = S U^T on the executor E, for slices S with elements of type A. S (one row per slice), U (one row per
-/// component) and Z are row-major. Only the encoder uses this product, and ranks may encode with different rounding. So
-/// a product of another library, with rounding that depends on the machine, may replace `ordered_product`:
-/// `pca(basis, blas_product())`. The decoder must give equal results on all ranks, so it always multiplies in the same
-/// order.
+/// Computes Z = S U^T on the executor E. S has one row per slice, with elements of type A. U has one row per component.
+/// S, U and Z are row-major. The default is `ordered_product`. Only the encoder uses this product, and the ranks'
+/// encoders may round differently. So a product of another library may replace the default, as in
+/// `pca(basis, blas_product())`, even if its rounding depends on the machine. The decoder must give equal results on
+/// all ranks, so the decoder always multiplies in the same order.
 ///
 ///   factor<A>     the type of U's elements: double or A
 ///   multiply      submits the product to the executor, without allocation and without waiting for a device; any size

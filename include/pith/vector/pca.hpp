@@ -21,17 +21,18 @@
 namespace pith::inline v0 {
 
 /// Encodes each slice x of K elements (slice_order.hpp) as z = U^T x, where the columns of U are the d components of
-/// the basis (pca_basis.hpp). An all-reduce can sum the z of all ranks. The decoded slice is U z + (1 - U U^T) mu,
-/// where mu is the slice's mean in the basis.
+/// the basis (pca_basis.hpp). An all-reduce can sum the vectors z of all ranks. The decoded slice is
+/// U z + (1 - U U^T) mu, where mu is the mean that the basis contains for this slice.
 ///
-/// With N ranks, the sum of U^T (x_i / N) over the ranks i is U^T m, where m is the mean of all x_i. So all ranks
-/// decode U U^T (m - mu) + mu, which is the projection of m on the affine subspace through mu. The encoder is linear,
-/// and it is independent of mu and N. The decoder adds the part of mu that z cannot represent.
+/// With N ranks, each rank i encodes x_i / N. The sum of U^T (x_i / N) over all ranks is U^T m, where m is the mean of
+/// all x_i. So all ranks decode U U^T (m - mu) + mu. This is the projection of m on the affine subspace that contains
+/// mu and has the directions of the components. The encoder is linear and does not depend on mu. The decoder adds the
+/// part of mu that z cannot represent.
 ///
 ///   emits       d values of accum<In> for each of ceil(n / K) slices; the last slice is padded with zeros
-///   requires    a basis that is equal on all ranks and matches the tensor's slice order and number of slices
-///               (std::invalid_argument)
-///   state       U in double and (1 - U U^T) mu in accum<In>. Both are computed from the basis and are not saved
+///   requires    a basis that is equal on all ranks, with a slice order for n elements, and with one mean or one mean
+///               per slice (std::invalid_argument)
+///   state       U in double, and (1 - U U^T) mu in accum<In>. Both are computed from the basis and are not saved
 ///   complexity  2 d flop per element to encode and to decode, in double; scratch memory of 8 d bytes per slice. If
 ///               slices are not contiguous in accum<In>, or the last slice is incomplete, one pass copies the slices to
 ///               additional scratch memory for about n elements. `Product` computes the encoder's product;
@@ -85,8 +86,8 @@ class pca : public codec_base {
     return {slices(dims) * basis_->components()};
   }
 
-  /// The basis in the executor's memory. `factor` is a copy of U with elements of type A, or is empty if the product
-  /// reads the doubles of U.
+  /// The basis in the executor's memory. `vectors` is U in double. `offset` is (1 - U U^T) mu. `factor` is a copy of U
+  /// with elements of type A. If the product reads U as doubles, `factor` is empty.
   template <class A, executor E>
   struct uploaded {
     buffer<double, E> vectors;
@@ -146,7 +147,7 @@ class pca : public codec_base {
   std::uint64_t slices(shape const& dims) const { return basis_->slices(dims.n); }
   detail::thin_shape thin(shape const& dims) const { return {slices(dims), basis_->slice(), basis_->components()}; }
 
-  /// True if the tensor already is a contiguous matrix of slices with elements of type accum<In>.
+  /// True if the tensor in memory is a matrix of whole slices with elements of type accum<In>, which needs no copy.
   template <class In>
   bool lies_as(shape const& dims) const {
     return std::same_as<In, accum<In>> && basis_->order().is_plain() && dims.n % basis_->slice() == 0;
@@ -169,15 +170,15 @@ class pca : public codec_base {
     }
   }
 
-  /// Rounds the elements of U to the precision of A. Each product with a value of type A is then exact before it is
-  /// added.
+  /// Rounds the elements of U to the precision of A. The product of an element and a value of type A is then computed
+  /// without rounding.
   template <class A>
   static std::vector<double> rounded(std::vector<double> values) {
     for (auto& v : values) v = static_cast<double>(static_cast<A>(v));
     return values;
   }
 
-  /// Computes mu - U U^T mu for each slice mean.
+  /// Computes (1 - U U^T) mu for each mean mu of the basis.
   template <class A>
   std::vector<A> offset_of(std::vector<double> const& vectors) const {
     auto const size = basis_->slice();

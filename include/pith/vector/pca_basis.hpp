@@ -28,13 +28,13 @@ namespace pith::inline v0 {
 ///   requires    finite samples of at least two tensors; 0 <= lambda < 1 (std::invalid_argument)
 ///   complexity  for m samples (slices): if m < K, the m x m Gram matrix takes m^2 K flop, and the eigensolver takes 7
 ///               m^3 flop. Otherwise the K x K covariance matrix takes K^2 m flop, and the eigensolver takes 7 K^3
-///               flop. Memory is needed for the samples in double and for two of these matrices
+///               flop. Memory for the samples in double and for two of these matrices
 ///   properties  among affine maps with d numbers per slice, pca with this basis has the smallest mean squared error on
 ///               the samples. This error is exactly the sum of the dropped eigenvalues. For slices that are not among
 ///               the samples, the error may be larger
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. If each slice
-///               has its own mean, the covariance of m samples has at most rank m minus the number of slices per
-///               tensor. This rank bounds d for any lambda
+///               has its own mean, the rank of the samples' covariance matrix is at most m minus the number of slices
+///               per tensor. This rank is an upper bound of d for any lambda
 class pca_basis {
  public:
   template <std::floating_point A, eigen_solver Solver = householder_qr>
@@ -61,7 +61,7 @@ class pca_basis {
   std::vector<double> const& mean() const { return mean_; }
   /// The eigenvalues of the samples' covariance in descending order, including those of dropped components.
   std::vector<double> const& eigenvalues() const { return eigenvalues_; }
-  /// The fraction of the samples' variance that belongs to dropped components.
+  /// The fraction of the samples' variance that belongs to the dropped components.
   double dropped() const {
     double kept = 0, total = 0;
     for (std::size_t i = 0; i < eigenvalues_.size(); ++i) {
@@ -72,7 +72,8 @@ class pca_basis {
   }
 
   std::uint64_t slices(std::uint64_t n) const { return detail::blocks_for(n, slice_); }
-  /// True if this basis has means for all slices of a tensor with n elements. An empty tensor needs no mean.
+  /// True if this basis has a mean for each slice of a tensor with n elements, or one mean for all slices. An empty
+  /// tensor needs no mean.
   bool fits(std::uint64_t n) const {
     return n == 0 || (order_.fits(n) && (mean_.size() == slice_ || mean_.size() / slice_ == slices(n)));
   }

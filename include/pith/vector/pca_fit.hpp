@@ -21,13 +21,13 @@ enum class centring : std::uint8_t {
 
 struct pca_options {
   double lambda = 0.01;          ///< the fraction of variance that may be dropped, in [0, 1)
-  std::uint64_t components = 0;  ///< the most components to keep; 0 means that lambda determines the number
+  std::uint64_t components = 0;  ///< the largest number of components; 0 means that lambda determines the number
   centring about = centring::each_slice;
 };
 
 namespace detail {
 
-/// m samples with K elements each, row-major, after subtraction of the means.
+/// The matrix X of m samples (slices) with K elements each, row-major, after subtraction of the means.
 struct centred_samples {
   std::vector<double> rows, mean;
   std::size_t m, slice;
@@ -80,9 +80,10 @@ inline std::vector<double> gram(centred_samples const& x) {
   return g;
 }
 
-/// Returns the number of components to keep. If `options.components` is 0, this is the smallest number of components
-/// that together have the fraction 1 - lambda of the variance. Otherwise, the number is `options.components`. A
-/// component whose variance may be a rounding error of the largest variance is never kept.
+/// Returns the number of components to keep, given the variances in descending order. If `options.components` is 0, the
+/// result is the smallest number of components that together have at least the fraction 1 - lambda of the variance.
+/// Otherwise, the result is `options.components`. A component whose variance may be a rounding error of the largest
+/// variance is never kept.
 inline std::size_t kept_components(pca_options const& options, std::vector<double> const& values) {
   auto const noise = std::numeric_limits<double>::epsilon() * static_cast<double>(values.size()) * values[0];
   double total = 0, share = 0;
@@ -106,7 +107,7 @@ inline void straighten(std::vector<double>& rows, std::size_t size) {
   }
 }
 
-/// Fixes the sign of an eigenvector. The first component of largest magnitude becomes positive.
+/// Fixes the sign of an eigenvector, so that its first element of largest magnitude is positive.
 inline void make_largest_positive(double* vector, std::size_t size) {
   std::size_t largest = 0;
   for (std::size_t k = 1; k < size; ++k) {
@@ -116,8 +117,8 @@ inline void make_largest_positive(double* vector, std::size_t size) {
   for (std::size_t k = 0; k < size; ++k) vector[k] = -vector[k];
 }
 
-/// Computes X^T v for each eigenvector v of the Gram matrix. Up to scaling, the results are eigenvectors of the
-/// covariance.
+/// Computes X^T v for each eigenvector v of the Gram matrix X X^T / m. Up to scaling, the results are eigenvectors of
+/// the covariance matrix X^T X / m.
 inline std::vector<double> through_samples(centred_samples const& x, std::vector<double> const& vectors) {
   auto of = std::vector<double>(vectors.size() / x.m * x.slice);
   for (std::size_t k = 0; k * x.m < vectors.size(); ++k) {
@@ -127,8 +128,8 @@ inline std::vector<double> through_samples(centred_samples const& x, std::vector
   return of;
 }
 
-/// Returns min(m, K) eigenvalues of the covariance, and the eigenvectors to keep. At least one eigenvector is kept.
-/// Negative eigenvalues are rounding errors and become zero.
+/// Returns min(m, K) eigenvalues of the covariance matrix, and the eigenvectors to keep. At least one eigenvector is
+/// kept. Negative eigenvalues are rounding errors and become zero.
 template <eigen_solver Solver>
 spectrum principal_components(centred_samples const& x, pca_options const& options, Solver const& solver) {
   auto const count = [&](std::vector<double> const& values) { return kept_components(options, values); };

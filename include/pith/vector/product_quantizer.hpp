@@ -24,7 +24,7 @@ struct float_square {
   PITH_HD double operator()(std::uint64_t i) const { return x(i) * x(i); }
 };
 
-/// Computes the square root of a mean square as a float, or NaN if the root is infinite.
+/// Computes the square root of *sum / n as a float, or NaN if the root is NaN or infinite.
 struct root_mean_square {
   double const* sum;
   float* scale;
@@ -34,9 +34,9 @@ struct root_mean_square {
   }
 };
 
-/// Computes eight symbols, one for each run x. With the tensor's scale s, the symbol is the index of the codeword c
-/// that minimizes |x - s c|^2. This codeword has the largest value of 2 <x, c> - s |c|^2. Each product has two floats
-/// as factors, so it is exact in double precision.
+/// Computes eight symbols, one for each run x of w elements. The symbol is the index of the codeword c that minimizes
+/// |x - s c|^2, where s is the tensor's scale. This codeword has the largest value of 2 <x, c> - s |c|^2. A product of
+/// two floats is exact in double precision.
 template <class In, int Bits>
 struct nearest_words {
   padded_floats<In> x;
@@ -79,8 +79,8 @@ struct nearest_words {
 ///               elements
 ///   on NaN      a NaN or infinity makes the whole tensor NaN on all ranks. Doubles are rounded to floats
 ///   properties  reproducible. There is no delta and no omega, because the error depends on how well the codebook fits
-///               x. So error feedback requires `unverified`. On the samples to which the codebook was fitted, the error
-///               is the distortion that `fit_codebook` returns
+///               x. So error feedback requires `unverified`. On the samples to which the codebook was fitted, the
+///               relative squared error is the distortion that `fit_codebook` returns
 ///   reference   Jégou, Douze and Schmid, Product Quantization for Nearest Neighbor Search, TPAMI 2011, but with one
 ///               codebook for all runs, so that a tensor of any size has enough samples. If elements differ in scale,
 ///               use `hadamard` as the previous stage

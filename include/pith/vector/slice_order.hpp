@@ -11,14 +11,14 @@ namespace pith::inline v0 {
 
 /// A slice is a run of K elements that are consecutive in slice order. For most tensors, slice order is memory order.
 /// For a convolution gradient with the layout OIHW (filters, depth, height, width), slice order is HWIO. In HWIO, the
-/// elements of all filters at one height, width and depth are neighbours. The order is implemented with index
-/// arithmetic, without a copy of the tensor.
+/// elements of all filters at one height, width and depth are neighbours. This class computes indices and does not copy
+/// the tensor.
 ///
 ///   requires    for oihw: filters, depth and window (height x width) must be at least 1, and there must be fewer than
 ///               2^31 filters (std::invalid_argument)
 class slice_order {
  public:
-  /// Memory order, for a tensor in the layout HWIO or in any other layout.
+  /// Makes the order that equals memory order, for a tensor of any layout.
   constexpr slice_order() = default;
 
   static slice_order oihw(std::uint64_t filters, std::uint64_t depth, std::uint64_t window) {
@@ -51,8 +51,8 @@ class slice_order {
     return i % filters_ * (depth_ * window_) + row(i / filters_);
   }
 
-  /// Calls f(i, place) for i < count, where place is the tensor index of element first + i in slice order. Divides only
-  /// once for each run of `filters_` elements.
+  /// Calls f(i, place) for i < count, where `place` is the tensor index of element first + i in slice order. Takes only
+  /// one division for each run of `filters_` elements.
   template <class Team, class F>
   PITH_HD void walk(Team const& team, std::uint64_t first, std::uint32_t count, F const& f) const {
     if (filters_ == 0) return team.for_each(count, [=](std::uint32_t i) { f(i, first + i); });
@@ -71,7 +71,8 @@ class slice_order {
   friend constexpr bool operator==(slice_order const&, slice_order const&) = default;
 
  private:
-  /// Returns the tensor index of the first filter's element at depth r % depth() and window position r / depth().
+  /// Returns the tensor index of an element of the first filter: the element at depth r % depth() and window position
+  /// r / depth().
   PITH_HD constexpr std::uint64_t row(std::uint64_t r) const { return r % depth_ * window_ + r / depth_; }
 
   std::uint64_t filters_ = 0, depth_ = 1, window_ = 1;

@@ -18,8 +18,8 @@ namespace pith::inline v0 {
 
 /// Selects the slices of a tensor that become samples.
 enum class sampled : std::uint8_t {
-  all_slices,   ///< all slices; the basis is then fitted to all of them
-  first_slice,  ///< only the first slice, as in GradiVeQ's paper; takes less memory and time
+  all_slices,   ///< all slices
+  first_slice,  ///< only the first slice of each tensor, as in GradiVeQ's paper; takes less memory and time
 };
 
 /// Collects tensors with n elements, on the host. Each tensor is divided into slices of K elements. The last slice is
@@ -77,7 +77,7 @@ class slice_samples {
     count_ = 0;
   }
 
-  /// Save and load the samples. `load` throws std::invalid_argument if the saved sizes differ from those of this
+  /// Save and load the samples. `load` throws std::invalid_argument if the saved sizes differ from the sizes of this
   /// object.
   void save(detail::byte_writer& to) const {
     to.put(count_);

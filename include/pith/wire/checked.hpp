@@ -1,4 +1,4 @@
-// pith/wire/checked.hpp — a codec that verifies each gathered payload before decoding, without a host wait.
+// pith/wire/checked.hpp — a codec that verifies each payload of an all-gather before decoding, without a host wait.
 #pragma once
 
 #include <pith/codec/compact.hpp>
@@ -67,8 +67,8 @@ namespace detail {
 
 static_assert(device_format == ('p' | wire::version << 8));
 
-/// Sets the elements of x to NaN if `*verdict` is not 0. Each call processes one chunk of elements, and reads
-/// `*verdict` once.
+/// Sets the elements of x to NaN if `*verdict`, the fault bits of the received payloads, is not 0. Each call processes
+/// one chunk of elements, and reads `*verdict` once.
 template <class In>
 struct spoil {
   static constexpr std::uint64_t chunk = 1024;
@@ -100,7 +100,7 @@ class pieces_after_header final : public piece_visitor {
 }  // namespace detail
 
 /// Adds a 16-byte header to each all-gathered payload of `C`. The header contains the version, a digest of codec,
-/// tensor and rank, the step and a checksum. For a payload with a wrong header, decoding sets the error flag and
+/// tensor and rank, the step and a checksum. If the header of a payload is wrong, decoding sets the error flag and
 /// returns NaN. Buffers that are summed, sent to a single rank, or all-gathered within a subgroup have no header.
 ///
 ///     auto flag = pith::error_flag(pith::seq);
@@ -233,15 +233,14 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
     return has_head(detail::transfer_of<In>(codec_, r, dims, ranks)) ? head : 0;
   }
 
-  /// The scratch bytes for a verdict (the fault bits of the received payloads), for a checksum, and for the computation
-  /// of the checksum.
+  /// The scratch bytes for a verdict, for a checksum, and for the computation of the checksum.
   template <class E>
   static std::size_t own_scratch(E const& exec, std::size_t bytes) {
     return scratch_for<std::uint32_t>(1) + scratch_for<std::uint64_t>(1) + checksum_scratch_bytes(exec, bytes);
   }
 
-  /// A digest of the fields on which sender and receiver must agree. The step is not included, since the step is in the
-  /// executor's memory.
+  /// A digest of the fields that must be equal at sender and receiver, except the step, which is in the executor's
+  /// memory.
   template <class In>
   std::uint32_t identity(encoding_id const& id, shape const& dims) const {
     auto const all =

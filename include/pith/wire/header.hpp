@@ -122,7 +122,7 @@ inline header_fields fields_of(wire::header const& h) {
           h.payload_checksum};
 }
 
-/// Throws wire_error unless the bytes begin with a header of this version.
+/// Throws wire_error if the bytes do not begin with a header of this version.
 inline void check_fields(header_fields const& f, std::size_t available) {
   require_wire(std::memcmp(f.magic, "pith", 4) == 0, "read_header: a frame must begin with \"pith\", got \"",
                printable({f.magic, 4}), "\"");

@@ -6,7 +6,7 @@
 namespace emulator {
 
 struct options {
-  bool check;             // PITH_EMULATOR_CHECK=0: neither bounds nor alignment nor divergent barriers are checked
+  bool check;             // PITH_EMULATOR_CHECK=0: bounds, alignment, reads of unwritten bytes, barriers unchecked
   bool undefined;         // PITH_EMULATOR_UNDEFINED=0: bytes may be read that were never written
   unsigned races;         // PITH_EMULATOR_RACES: 0 none, 1 of shared memory, 2 of global memory too
   bool fuse;              // PITH_EMULATOR_FUSE=1: mul and add without .rn become fma, as ptxas may do

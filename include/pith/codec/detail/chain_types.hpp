@@ -10,7 +10,7 @@
 
 namespace pith::inline v0::detail {
 
-/// `type` is the output type of a chain's last stage. It exists if each stage accepts the output of the previous stage.
+/// `type` is the output type of a chain's last stage. `type` exists if each stage accepts the previous stage's output.
 template <class In, class... S>
 struct chained {};
 template <class In>

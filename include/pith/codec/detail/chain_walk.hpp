@@ -29,7 +29,7 @@ struct chain_tail {
   static constexpr auto& state_in(auto& states) { return detail::part<I>(states); }
 };
 
-/// The type of the values after the first stage of a tail, which reads values of `In`.
+/// The output type of the first stage of a tail. `In` is the input type of this stage.
 template <class Tail, class In>
 using output_of_first = output_of<decltype(std::declval<Tail const&>().first()), In>;
 

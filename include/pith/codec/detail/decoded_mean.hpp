@@ -20,9 +20,9 @@ std::size_t mean_scratch_bytes(C const& c, E const& exec, shape const& dims, uns
 }
 
 /// Computes the mean of all ranks' decoded payloads, which are added in rank order. decode_sum adds all payloads in one
-/// pass, and decode_entry_sum adds them entry by entry. Both give the same result as decoding one payload at a time,
-/// except for the sign of zeros. In a chain, decode_sum adds the outputs of the last stage, and the other stages decode
-/// the mean. With one rank, the mean is the decoded payload.
+/// pass, and decode_entry_sum adds their entries. Both functions give the same result as decoding one payload at a
+/// time, except for the sign of zeros. In a chain, decode_sum adds the outputs of the last stage, and the other stages
+/// decode the mean. With one rank, the mean is the decoded payload.
 template <class In, class C, class E, class Replicated>
 void decode_mean(C const& c, context<In, E> const& cx, received_on<E> in, values_on<E, In> x,
                  Replicated const& replicated) {

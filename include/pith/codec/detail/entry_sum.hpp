@@ -55,7 +55,7 @@ struct add_entries {
   std::uint32_t const* starts;
   unsigned ranks;
   std::uint64_t n;
-  A* sums;  ///< partial sums over earlier ranks, which are read and updated
+  A* sums;  ///< in and out: the partial sums over the ranks of earlier passes
   bool is_first, is_last;
   A factor;
   In* x;
@@ -111,7 +111,7 @@ struct entry_sum {
   /// The number of entries that scratch memory holds at a time. This number never decreases when the capacity grows.
   std::uint64_t entries() const { return ranks * stride() <= n ? ranks * stride() : std::max(n, stride()); }
   /// The number of partial sums that need scratch memory. If all ranks are added at once, there are no partial sums. If
-  /// x has the type of the partial sums, x holds them.
+  /// the elements of x have the type of the partial sums, the sums are stored in x.
   std::uint64_t sums() const { return std::same_as<In, A> || at_once() == ranks ? 0 : n; }
 
   std::size_t scratch_bytes() const {

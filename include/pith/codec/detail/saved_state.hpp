@@ -26,7 +26,7 @@ struct saved_header {
 };
 static_assert(sizeof(saved_header) == 32);
 
-/// checksum for bytes that may be unaligned.
+/// The checksum (core/checksum.hpp) of bytes that may be unaligned.
 inline std::uint64_t checksum_of(span<std::byte const> bytes) {
   alignas(8) std::byte block[hash_block];
   std::uint64_t sum = 0;
@@ -41,7 +41,7 @@ inline std::uint64_t checksum_of_saved(span<std::byte const> saved) {
   return checksum_of(saved.subspan(offsetof(saved_header, word_bytes)));
 }
 
-/// The first line of the description. The first line is for human readers and is not compared.
+/// The first line of the description, for human readers. `require_words` does not compare this line.
 inline std::string version_line() { return text("pith ", PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR, '\n'); }
 
 /// Removes the first line from `text`, and returns the line without its line break.
@@ -102,8 +102,8 @@ inline char const* advice_for(std::string_view own, std::string_view saved) {
                                                         : ": reshard() converts states for another number of ranks";
 }
 
-/// Throws std::invalid_argument unless the description `saved` equals the description `own`. The message contains the
-/// first line that differs.
+/// Throws std::invalid_argument if the descriptions `own` and `saved` differ. The message contains the first line that
+/// differs.
 inline void require_words(char const* call, std::string_view own, std::string_view saved) {
   while (own != saved) {
     auto const here = take_line(own), there = take_line(saved);

@@ -16,7 +16,7 @@ namespace pith::inline v0::detail {
 inline constexpr std::array<std::string_view, 7> field_kinds = {"agreed", "mean",    "share", "estimate",
                                                                 "part",   "learned", "fixed"};
 
-/// The second line of a state's description. The first line is the version.
+/// The second line of the description of a gradient_exchange's state. The first line is the version.
 inline constexpr std::string_view exchange_word = "gradient_exchange";
 
 inline std::string rank_line(std::uint64_t rank, std::uint64_t ranks) { return text("rank ", rank, " of ", ranks); }

@@ -24,7 +24,8 @@ concept returns_memory = std::same_as<R, completed> || requires {
   requires R::returns_memory;
 };
 
-/// Memory that at most one call uses at a time. If that call throws, the memory is never freed.
+/// Memory that at most one call uses at a time. If that call throws, the memory is never freed, unless the type of the
+/// call's request satisfies returns_memory.
 template <class Memory>
 class lent {
  public:

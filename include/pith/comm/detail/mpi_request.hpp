@@ -76,7 +76,8 @@ class mpi_link {
     idle_.pop_back();
     return call;
   }
-  /// Keeps the memory of a finished call for later calls. The memory of a failed call is never freed, since MPI may still use it.
+  /// Keeps the memory of a finished call for later calls. The memory of a failed call is never freed, since MPI may
+  /// still use it.
   void give_back(std::unique_ptr<mpi_call> call) {
     if (is_broken()) return static_cast<void>(call.release());
     call->clear();
@@ -121,7 +122,7 @@ class mpi_request {
     return poll();
   }
 
-  /// Waits on the host. The thread first polls, then yields, and then sleeps.
+  /// Waits on the host. Between polls, the thread first does nothing, later yields, and finally sleeps.
   void end() {
     for (unsigned tries = 0; !poll(); ++tries) {
       if (tries >= patient) {
@@ -132,8 +133,8 @@ class mpi_request {
     }
   }
 
-  /// Returns the MPI_Request for the next MPI call. `peer` is the rank for which this MPI call waits. By default, it
-  /// waits for all ranks.
+  /// Returns the MPI_Request for the next MPI call. `peer` is the rank for which the MPI call waits. By default, the
+  /// MPI call waits for all ranks.
   MPI_Request* next(int peer = MPI_PROC_NULL) {
     call_->messages.push_back({MPI_REQUEST_NULL, peer});
     return &call_->messages.back().request;
@@ -198,8 +199,8 @@ class mpi_request {
     return done;
   }
 
-  /// Throws if the sizes of ranks differ, after the messages that compare the sizes have completed. Each of these ranks
-  /// throws, so that no rank waits for missing bytes.
+  /// Returns if the messages that compare the ranks' sizes are pending. Otherwise throws if the sizes differ. All ranks
+  /// that take part in the call throw, so that no rank waits for missing bytes.
   void agree() {
     auto& [first, second] = call_->agreement;
     if (has_agreed_ || !is_done(first.request) || !is_done(second.request)) return;

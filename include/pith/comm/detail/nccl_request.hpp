@@ -10,8 +10,9 @@
 namespace pith::inline v0 {
 
 /// A pending call of an nccl_communicator. The transfer starts after all work that is on the executor's stream at the
-/// time of the call. `wait()` makes a stream wait for this call and all earlier calls, without a host wait. Without
-/// `wait()`, the destructor makes the executor's stream wait, so that later work of this stream can reuse the memory.
+/// time of the call. `wait(exec)` makes the stream of `exec` wait for this call and all earlier calls; the host does
+/// not wait. If `wait` is not called, the destructor makes the executor's stream wait, so that later work of this
+/// stream can reuse the memory.
 ///
 ///   requires    a communicator that outlives the request; the executor's stream must exist until wait() or the
 ///               destructor

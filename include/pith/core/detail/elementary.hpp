@@ -8,9 +8,9 @@
 
 namespace pith::inline v0::detail {
 
-// A compiler may fuse a product and an addition (FMA), which changes the rounding unless the product is exact. A
+// A compiler may fuse a product and an addition (FMA). This changes the rounding if the product is not exact. A
 // compiler cannot fuse a quotient and an addition. So the terms of additions in `ln` and `exp_of` are sums, exact
-// products and quotients. Both functions evaluate continued fractions.
+// products and quotients. `ln` and `exp_of` evaluate continued fractions.
 
 /// ln 2 as the sum of a 32-bit part and a 41-bit part. The product of either part and an exponent is exact.
 inline constexpr double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793p-33;

@@ -8,9 +8,9 @@ namespace pith::inline v0::detail {
 /// During the lifetime of this object, the thread rounds to nearest, keeps subnormal numbers and masks exceptions. The
 /// destructor restores the caller's settings. Without this object, results would depend on the training framework,
 /// which may flush subnormals to zero or trap invalid operations. Results could also differ between threads, since a
-/// framework's change does not affect the threads of a running pool.
+/// framework that changes the settings of one thread does not change those of a thread pool that already runs.
 ///
-///   complexity  one read and one comparison, unless the caller changed the environment
+///   complexity  one read and one comparison if the caller has the default environment
 ///   properties  x86-64 and AArch64 only; other processors keep the caller's settings
 class default_float_environment {
  public:

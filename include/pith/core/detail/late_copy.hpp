@@ -10,8 +10,8 @@
 namespace pith::inline v0::detail {
 
 /// Copies words from the executor's memory to the host: `ask` requests the copy, and `read` returns it. On a host,
-/// `ask` copies immediately. On a device, `read` copies and waits, after all work that was submitted before `read`. An
-/// executor with events may specialise this class, so that `read` waits only for the work that was submitted before
+/// `ask` copies immediately. On a device, `read` waits for all work that was submitted before `read`, and then copies.
+/// An executor with events may specialise this class, so that `read` waits only for the work that was submitted before
 /// `ask`.
 template <executor E>
 class late_copy {

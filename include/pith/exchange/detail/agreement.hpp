@@ -18,7 +18,7 @@
 
 namespace pith::inline v0::detail {
 
-/// A small all-gather of host memory. It allocates, and is used only outside of steps and for debugging.
+/// A small all-gather of host memory. The function allocates, and is used only outside of steps and for debugging.
 template <class T, class Comm, executor E>
 void gather_on_host(E const& exec, Comm& comm, span<T const> mine, span<T> all) {
   auto memory = lent(buffer<T, E>(exec, mine.size() + all.size()));
@@ -114,9 +114,9 @@ std::pair<std::size_t, std::size_t> first_difference(std::vector<T> const& all, 
   return {0, 0};
 }
 
-/// `differs` is true if this rank found a difference in the gathered values. Returns true if all ranks found one, and
-/// false if no rank found one. If only some ranks found one, a message was damaged, and all ranks throw, so that no
-/// rank waits for another.
+/// `differs` is true if this rank found a difference in the gathered values. Returns true if all ranks found a
+/// difference, and false if no rank found a difference. If only some ranks found a difference, a message was damaged.
+/// Then all ranks throw, so that no rank waits for another.
 template <class Comm, executor E>
 bool all_see_difference(E const& exec, Comm& comm, bool differs) {
   auto const seen = gather_on_host(exec, comm, std::vector(1, std::uint64_t{differs ? 1u : 0u}));
@@ -135,10 +135,10 @@ bool all_see_difference(E const& exec, Comm& comm, bool differs) {
       "gradient_exchange: digests differ, but the tensors of all ranks are equal: messages were damaged in transit"));
 }
 
-/// Throws on all ranks if tensors or codecs differ between ranks. The check gathers one digest per tensor, and then the
-/// description of the first tensor that differs. Each rank sends `fewest + 1` digests, where `fewest` is the smallest
-/// number of tensors on any rank. `fewest` is at most this rank's number of tensors, so a damaged number from another
-/// rank cannot enlarge the message.
+/// Throws on all ranks if tensors or codecs differ between ranks. The check all-gathers one digest per tensor, and then
+/// the description of the first tensor that differs. Each rank sends `fewest + 1` digests, where `fewest` is the
+/// smallest number of tensors on any rank. `fewest` is at most this rank's number of tensors, so a damaged number from
+/// another rank cannot enlarge the message.
 template <class Comm, executor E>
 void require_equal_tensors(E const& exec, Comm& comm, std::vector<agreement> const& each,
                            std::vector<std::string> const& mine) {
@@ -169,8 +169,8 @@ inline std::string words_of(std::exception_ptr const& failure) {
   }
 }
 
-/// Gathers a message of each rank. A rank with a failure sends its message too, and then rethrows the failure, even if
-/// the all-gather fails.
+/// All-gathers one message per rank. A rank with a failure also sends its message, and then rethrows the failure, even
+/// if the all-gather fails.
 template <class T, class Comm, executor E>
 std::vector<T> gather_or_rethrow(E const& exec, Comm& comm, T const& mine, std::exception_ptr const& failure) {
   auto all = std::vector<T>();

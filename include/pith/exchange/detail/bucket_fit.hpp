@@ -54,15 +54,15 @@ inline std::vector<std::size_t> ready_order(std::vector<tensor_times> const& tim
 }
 
 /// Divides the tensors, in the given order, into as few buckets as possible. Each bucket has at most `most` bytes, and
-/// the last transfer ends by `end`. Returns an empty list if such buckets do not exist. For each bucket, r + t <= end,
-/// where r is the time at which the bucket is ready, and t is the duration of the transfers of this bucket and all
-/// later buckets.
+/// the last transfer ends by `end`. Returns an empty list if such buckets do not exist. The last transfer ends by `end`
+/// if r + t <= end for each bucket, where r is the time at which the bucket is ready, and t is the duration of the
+/// transfers of this bucket and all later buckets.
 inline bucket_list buckets_ending_by(std::int64_t end, std::vector<std::size_t> const& order,
                                      std::vector<tensor_times> const& times, std::vector<std::size_t> const& bytes,
                                      std::size_t most) {
   auto buckets = bucket_list();
   auto room = bucket_room(most);
-  std::int64_t travels = 0, ready = 0;  // sum of transfer times from `tensor` on; time when the bucket is ready
+  std::int64_t travels = 0, ready = 0;  // transfer times of `tensor` and later tensors; when the bucket is ready
   for (auto i = order.size(); i-- > 0;) {
     auto const tensor = order[i];
     travels += times[tensor].transfer;
@@ -81,8 +81,8 @@ inline bucket_list buckets_ending_by(std::int64_t end, std::vector<std::size_t> 
 }
 
 /// Divides the tensors, in ready order, into buckets within the byte limit, so that the last transfer ends as early as
-/// possible. Only divisions with at most as many buckets as `buckets_of` makes are considered. Of all these divisions
-/// that end equally early, the result has the fewest buckets.
+/// possible. Only divisions with at most as many buckets as `buckets_of` makes are considered. Among divisions that end
+/// equally early, the result has the fewest buckets.
 ///
 ///   complexity  O(n log n) for the order of n tensors, and at most 63 bisection steps with one pass over the tensors
 ///               each

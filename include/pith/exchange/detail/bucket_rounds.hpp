@@ -24,8 +24,8 @@ struct round_memory {
 };
 
 /// The plan and the rounds of one tensor bucket. The caller provides the memory of a round. `produce()` and `absorb()`
-/// receive the pending transfers of another round in the argument `transfers`. They test `transfers` after each tensor,
-/// so that these transfers make progress.
+/// receive the pending transfers of another round in the argument `transfers`. Both functions test `transfers` after
+/// each tensor, so that these transfers make progress.
 template <real In, executor E, class Comm>
 class bucket_rounds {
  public:

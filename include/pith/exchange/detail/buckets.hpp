@@ -23,10 +23,9 @@ struct bucket_limits {
   std::size_t first, others;
 };
 
-/// If `requested` is set, returns it as the limit of all buckets. Otherwise, a model with less than 2 MiB has one
-/// bucket. For a larger model, the limit is an eighth of the model's size, but at least 1 MiB and at most 25 MiB. The
-/// first bucket's limit is then a quarter of this limit, so that the first bucket is sent early. Latency dominates
-/// transfers below 1 MiB, and buckets above 25 MiB need much memory.
+/// If `requested` is set, returns it as the limit of all buckets. Otherwise, returns the default of
+/// exchange_options::bucket_bytes. The default limit of the first bucket is smaller, so that the first bucket is sent
+/// early. Latency dominates transfers below 1 MiB, and buckets above 25 MiB need much memory.
 inline bucket_limits limits_for(std::size_t bytes, std::optional<std::size_t> requested) {
   constexpr std::size_t usual = 8, least = std::size_t{1} << 20, most = std::size_t{25} << 20;
   if (requested) return {*requested, *requested};

@@ -42,7 +42,7 @@ class exact_gather {
 
   bool has_counts(unsigned in_round) const { return !rounds_[in_round].places.empty(); }
 
-  /// Gathers the counts of all ranks' payloads in a round, waits for these counts, and starts the all-gathers of the
+  /// All-gathers the counts of the payloads in a round, waits for all ranks' counts, and starts the all-gathers of the
   /// payloads. This rank's payloads are at `out`. Returns the number of bytes that this rank sends.
   template <class Comm>
   std::size_t start(E const& exec, Comm& comm, std::vector<group> const& groups, unsigned in_round, std::byte* out,

@@ -79,7 +79,7 @@ struct exchange_engine {
   void run() {
     pipeline.advance(ready, [this](std::size_t bucket) { return ready.has(bucket); });
   }
-  /// Starts all rounds on the engine's thread, which waits for gradients.
+  /// Starts the engine's thread, which waits for each bucket's gradients and runs all rounds.
   void start() {
     if (!thread_) thread_.emplace();
     thread_->start([this] { pipeline.advance(ready, [this](std::size_t bucket) { return ready.wait_for(bucket); }); });

@@ -1,4 +1,4 @@
-// pith/exchange/detail/exchange_pipeline.hpp — the schedule of all buckets' rounds, with work during each transfer.
+// pith/exchange/detail/exchange_pipeline.hpp — the schedule of all buckets' rounds, with computation during transfers.
 #pragma once
 
 #include <pith/comm/detail/backoff.hpp>
@@ -33,8 +33,8 @@ struct set_weight {
   PITH_HD void operator()(std::uint64_t) const { *to = weight; }
 };
 
-/// `*total` is the sum of all ranks' weights. Replaces it with this rank's factor: weight / total, or 0 if the total is
-/// 0.
+/// `*total` is the sum of all ranks' weights. Replaces `*total` with this rank's factor: weight / total, or 0 if the
+/// total is 0.
 struct weight_share {
   double* total;
   double weight;
@@ -43,9 +43,9 @@ struct weight_share {
 
 /// Runs the rounds of all buckets. The schedule is equal on all ranks and does not depend on the order in which
 /// gradients become ready. During the transfer of a round, the previous round is absorbed. The next round is also
-/// produced during the transfer, if the gradients of the next round are ready and do not depend on the transfer. At
-/// most two rounds use buffers at the same time. One thread runs the pipeline. On a device, the stream waits for a
-/// transfer only when the next round starts, so other work of the stream overlaps the transfer.
+/// produced during the transfer, if its gradients are ready and it does not need the received data. At most two rounds
+/// use buffers at the same time. One thread runs the pipeline. On a device, the stream waits for a transfer only when
+/// the next round starts, so other work of the stream overlaps the transfer.
 template <real In, executor E, class Comm>
 class exchange_pipeline {
  public:
@@ -101,8 +101,7 @@ class exchange_pipeline {
     for (auto const& b : buckets_) b.connect(comms_);
   }
 
-  /// The number of bytes per step that a rank passes to its communicator for one kind of transfer. If `among` is given,
-  /// only transfers within that subgroup are included.
+  /// The sum of exchange_plan::sent_bytes over all buckets.
   std::size_t sent_bytes(transport how, std::optional<subgroup> among = {}) const {
     std::size_t bytes = 0;
     for (auto const& b : buckets_) bytes += b.plan().sent_bytes(how, among);

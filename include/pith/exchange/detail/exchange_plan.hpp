@@ -1,4 +1,4 @@
-// pith/exchange/detail/exchange_plan.hpp — the groups of tensors that travel together, and their offsets in buffers.
+// pith/exchange/detail/exchange_plan.hpp — the groups of tensors that share transfers, and their offsets in buffers.
 #pragma once
 
 #include <pith/codec/rounds.hpp>

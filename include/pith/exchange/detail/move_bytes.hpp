@@ -1,4 +1,4 @@
-// pith/exchange/detail/move_bytes.hpp — starts the transfer of a round, and checks that the communicator has it.
+// pith/exchange/detail/move_bytes.hpp — starts the transfer of a round, and checks that the communicator supports it.
 #pragma once
 
 #include <pith/codec/rounds.hpp>

@@ -55,8 +55,8 @@ struct take_sums {
   }
 };
 
-/// Adds the pairs of several lists whose indices are in one region. list(l) returns the n pairs of list l < lists, and
-/// the lists are added in ascending order of l. `to` has capacity for all pairs of all lists; unused entries become
+/// From several lists, adds those pairs whose indices lie in one region. list(l) returns the n pairs of list l < lists,
+/// and the lists are added in ascending order of l. `to` has capacity for all pairs of all lists; unused entries become
 /// padding.
 template <class In, class E, class Lists>
 void add_up_pairs(E const& exec, regions const& over, std::uint32_t region, unsigned lists, std::uint64_t n,

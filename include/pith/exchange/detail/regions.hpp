@@ -61,7 +61,7 @@ struct mean_begin {
 };
 
 /// Sets the bounds of the next step to the mean proposals, which the owners sent. Bounds must ascend. The means of
-/// ascending proposals ascend; values from damaged messages are clamped.
+/// ascending proposals ascend, and the function clamps values from damaged messages.
 template <class In>
 struct adopt_begins {
   regions over;

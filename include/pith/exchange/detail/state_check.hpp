@@ -68,8 +68,7 @@ std::vector<state_digest> state_digests(E const& exec, exchanged_tensors<In, E>&
                                  its.steps));
 }
 
-/// Throws on all ranks if the step counters, codecs or replicated states of a rank differ from those of rank 0. A check
-/// that does not throw needs an all-gather of 24 bytes per rank and one of 8 bytes per rank.
+/// Throws on all ranks if the step counters, codecs or replicated states of a rank differ from those of rank 0.
 template <real In, executor E, class Comm>
 void require_equal_states(E const& exec, Comm& comm, exchanged_tensors<In, E>& all) {
   auto const mine = state_digests(exec, all);

@@ -35,7 +35,7 @@ PITH_TARGET_AVX2 inline std::uint32_t append_ones(std::uint32_t mask, std::uint3
 PITH_TARGET_AVX2 inline std::uint32_t at_least_avx2(float const* x, std::uint32_t n, std::uint32_t least,
                                                     std::uint32_t* to) {
   auto const magnitude = _mm256_set1_epi32(0x7fffffff);
-  auto const below = _mm256_set1_epi32(static_cast<int>(least - 1));  // the comparison is signed, so that 0 > -1
+  auto const below = _mm256_set1_epi32(static_cast<int>(least - 1));  // -1 for least = 0, so all elements pass
   std::uint32_t kept = 0, i = 0;
   for (; i + 32 <= n; i += 32) {
     std::uint32_t mask = 0;

@@ -49,7 +49,8 @@ struct cuda_team {
 #endif
   }
 
-  /// The loops are not unrolled: one octet gives enough parallel loads, and several octets would not fit in registers.
+  /// The loops are not unrolled: one octet (8 elements) per iteration gives enough parallel loads, and several octets
+  /// would not fit in registers.
   template <class Count, class F>
   PITH_HD void for_each_run([[maybe_unused]] Count n, [[maybe_unused]] bool well, [[maybe_unused]] F const& f) const {
 #if defined(__CUDA_ARCH__)
@@ -81,7 +82,7 @@ struct cuda_team {
     });
   }
 
-  /// Each row is merged by one warp, in registers.
+  /// One warp merges one row, in registers.
   template <class T, std::uint32_t Width, class F, class Merge>
   PITH_HD void merge_rows([[maybe_unused]] T* lanes, [[maybe_unused]] std::uint32_t stride,
                           [[maybe_unused]] std::uint32_t count, constant<Width>, [[maybe_unused]] F const& f,
@@ -108,8 +109,8 @@ struct cuda_team {
     return compact(n, keep, [](std::uint32_t, std::uint32_t) {});
   }
 
-  /// Each warp processes `rows` rows of 32 neighbouring elements at a time. Places ascend by warp, then by row, then by
-  /// lane, which is the order of elements.
+  /// Each warp processes `rows` rows of 32 neighbouring elements at a time. The places of kept elements ascend by warp,
+  /// then by row, then by lane, which is the order of the elements.
   template <class Count, class Keep, class Emit>
   PITH_HD std::uint32_t compact([[maybe_unused]] Count n, [[maybe_unused]] Keep const& keep,
                                 [[maybe_unused]] Emit const& emit) const {
@@ -168,7 +169,7 @@ struct cuda_team {
 #endif
   }
 
-  /// One thread counts its block as arrived. Its fence covers all writes of the block before the barrier.
+  /// One thread counts its block as arrived. This thread's fence covers all writes of the block before the barrier.
   PITH_HD bool is_last([[maybe_unused]] std::uint32_t* arrived, [[maybe_unused]] std::uint32_t blocks) const {
 #if defined(__CUDA_ARCH__)
     __shared__ bool last;
@@ -182,8 +183,8 @@ struct cuda_team {
   }
 
  private:
-  /// The number of elements that a thread tests before its block synchronises. The loads of these elements run in
-  /// parallel.
+  /// The number of elements that a thread tests in `compact` before its block synchronises. The loads of these elements
+  /// run in parallel.
   static constexpr std::uint32_t rows = 8;
 
 #if defined(__CUDA_ARCH__)
@@ -245,7 +246,8 @@ struct cuda_team {
   struct ballot {
     std::uint32_t row[rows], kept;
 
-    /// `lower`: the mask of lower lanes; `i`: the thread's first element; `place`: the warp's first place.
+    /// `lower` is the mask of the lanes below this lane, `i` is the thread's first element, and `place` is the place of
+    /// the warp's first kept element.
     template <class Emit>
     __device__ void emit(std::uint32_t i, std::uint32_t place, std::uint32_t lower, Emit const& to) const {
       for (std::uint32_t r = 0; r < rows; ++r, i += 32) {

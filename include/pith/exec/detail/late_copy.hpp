@@ -32,7 +32,7 @@ class late_copy<cuda_executor> {
  public:
   late_copy() = default;
   late_copy(late_copy&&) = default;
-  /// Destroys the old members. This first waits for a pending copy, which must not write to freed memory.
+  /// Waits for a pending copy, which must not write to freed memory, and then destroys the old members.
   late_copy& operator=(late_copy&& other) noexcept {
     auto held = late_copy(std::move(other));
     std::swap(bytes_, held.bytes_);

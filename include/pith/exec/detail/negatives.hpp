@@ -9,8 +9,8 @@
 #if PITH_VECTOR_LOOPS
 #include <immintrin.h>
 
-/// The functions `negatives_...` set bit i of `bytes` to x[i] < 0, for the first elements, which fill whole vectors.
-/// Each function returns the number of these elements.
+/// The functions `negatives_...` process the leading elements of x that fill whole vectors: they set bit i of `bytes`
+/// to x[i] < 0. Each function returns the number of processed elements.
 namespace pith::inline v0::detail {
 
 PITH_TARGET_AVX2 inline std::uint32_t negatives_avx2(float const* x, std::uint32_t n, std::uint8_t* bytes) {

@@ -12,8 +12,7 @@ inline constexpr bool has_sources = requires(F const& f, values_on<E, In const> 
   f.template source<In, E>(g, l);
 };
 
-/// True if the codec encodes and writes the residual in one pass. The codec then reads its input from the policy's
-/// source.
+/// True if the codec can encode p and write the residual in one pass. The codec then reads p from the policy's source.
 template <class C, class F, class In, class E>
 inline constexpr bool fuses_feedback = false;
 template <class C, class F, class In, class E>

@@ -9,9 +9,8 @@
 
 namespace pith::inline v0::detail {
 
-/// True if a rank can compute its own share from the buffer that it produced. The mean of all ranks' own shares is the
-/// decoded mean. If the rank cannot, error feedback uses the result of `delivered`, or the mean, in place of the own
-/// share.
+/// The mean of all ranks' own shares is the decoded mean. True if a rank can compute its own share from the buffer that
+/// it produced. Otherwise, error feedback uses the result of `delivered`, or the mean, in place of the own share.
 template <class C, class In, class E>
 concept has_contribution =
     !collective<C, In, E> || requires(C const& c, context<In, E> const& cx, span_on<E, std::byte const> produced,

@@ -9,7 +9,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Makes approximately normal numbers with mean 0 and variance 1. Each number is a scaled sum of eight uniform
+/// Makes approximately normal numbers with mean 0 and variance 1. Each number is the normalized sum of eight uniform
 /// integers. The sum is exact, so the numbers are bitwise equal on every machine.
 template <class A>
 struct approx_normal {
@@ -26,7 +26,7 @@ struct approx_normal {
   }
 };
 
-/// Sets to[i] to the i-th approximately normal number.
+/// Sets to[i] to the i-th approximately normal number, for each i < n.
 template <class A>
 struct draw_bell {
   static constexpr std::uint32_t span = 512;
@@ -52,7 +52,7 @@ struct draw_bell {
   }
 };
 
-/// Fills column c of Q with new random numbers if the column is zero or contains NaN or infinity.
+/// Replaces column c of Q with random numbers if the column is zero or contains NaN or infinity.
 template <class A>
 struct renew_column {
   static constexpr std::uint32_t lanes = 256;

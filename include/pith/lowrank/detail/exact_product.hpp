@@ -16,8 +16,8 @@ PITH_HD inline double upper_bits(double x) {
 
 /// Returns sum + a b for values a and b of type A. Every product that is added is exact. If A is float, a b is exact in
 /// double precision. If A is double, a and b are each split into two 26-bit parts, and the four products of these parts
-/// are added. A product of parts is exact if it does not underflow. Since the products are exact, fused and separate
-/// operations give the same result.
+/// are added. A product of two parts is exact if it does not underflow. Since the products are exact, a fused
+/// multiply-add gives the same result as a product and a sum.
 template <class A>
 PITH_HD inline double add_product(double sum, double a, double b) {
   if constexpr (sizeof(A) < 8) return sum + a * b;

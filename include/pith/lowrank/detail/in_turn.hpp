@@ -7,8 +7,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Selects the steps in which *count % 2 equals `parity`. The count of completed steps is in the executor's memory, so
-/// the host cannot evaluate this condition.
+/// Selects the steps in which *count % 2 equals `parity`, where *count is the number of completed steps. This number is
+/// in the executor's memory, so the host cannot evaluate the condition.
 struct turn {
   std::uint32_t const* count;
   std::uint32_t parity;

@@ -11,14 +11,14 @@
 
 namespace pith::inline v0::detail {
 
-/// The largest fraction of a column's squared norm that may be rounding error. The fraction includes a margin for the
-/// error of the sums.
+/// The largest fraction of a column's squared norm that counts as rounding error. The fraction includes a margin for
+/// the rounding errors of the sums.
 template <class A>
 inline constexpr double rounding_part = sizeof(A) == 8 ? 1e-26 : 1e-10;
 
-/// Returns 1 / sqrt(after). `before` and `after` are the squared norms of a column before and after its projection on
-/// earlier columns is subtracted. Returns 0 if `after` is only rounding error. Returns NaN if `after` is NaN or
-/// infinite.
+/// Returns 1 / sqrt(after), where `after` is the squared norm of a column after the subtraction of its projection on
+/// earlier columns. `before` is the squared norm before the subtraction. Returns 0 if `after` is only rounding error.
+/// Returns NaN if `after` is NaN or infinite.
 template <class A>
 PITH_HD inline double inverse_length(double before, double after) {
   if (after <= rounding_part<A> * finite_or_nan(before)) return 0;  // also true if both are zero
@@ -56,8 +56,9 @@ struct column_products {
 };
 
 /// Adds the partial sums of G = P^T P. Computes the upper triangular matrix R with G = R^T R, and T = R^-1. The columns
-/// of P T are orthonormal. If a column of P depends on earlier columns, the corresponding column of T is zero. Stores
-/// the upper bits of all elements of T, then the lower bits.
+/// of P T are orthonormal. If a column of P depends on earlier columns, the corresponding column of T is zero. Each
+/// element of T is stored as a sum of two numbers, upper bits plus lower bits. Stores the upper bits of all elements,
+/// then the lower bits of all elements.
 template <class A>
 struct triangle_of_products {
   struct memory {};
@@ -87,7 +88,7 @@ struct triangle_of_products {
   }
 
  private:
-  /// Computes row a of R and subtracts the row's products from the later rows.
+  /// Computes row a of R. Subtracts the products of this row's elements from the later rows of G.
   template <class Team>
   PITH_HD void eliminate(Team const& team, std::uint32_t a, std::uint32_t size, double const* lengths) const {
     auto* const r = partial;
@@ -112,7 +113,7 @@ struct triangle_of_products {
   }
 };
 
-/// Replaces P by P T. Each block processes `span` rows.
+/// Replaces P by P T, where T is the matrix from `triangle_of_products`. Each block processes `span` rows.
 template <class A>
 struct times_triangle {
   static constexpr std::uint32_t span = 128;
@@ -146,8 +147,8 @@ struct times_triangle {
   }
 };
 
-/// Makes the columns of P orthonormal: applies Gram-Schmidt twice, in one block. For doubles, this method replaces
-/// Cholesky-QR, because Cholesky-QR rounds P^T P and so loses half of the significant bits.
+/// Makes the columns of P orthonormal by the Gram-Schmidt method, which subtracts each projection twice. This method is
+/// for doubles. Cholesky-QR would round P^T P and so lose half of the significant bits.
 struct gram_schmidt {
   static constexpr std::uint32_t lanes = 256;
   struct memory {
@@ -217,8 +218,8 @@ constexpr std::size_t orthonormalize_scratch_bytes(std::uint64_t rows, std::uint
          scratch_for<double>(2 * rank * rank);
 }
 
-/// Replaces P by P T, where T is the triangle from `triangle_of_products`. The columns are then orthonormal up to
-/// rounding errors. The product with T magnifies these errors.
+/// Replaces P by P T, where T is the matrix from `triangle_of_products`. The columns of the result are orthonormal up
+/// to rounding errors, which the product with T magnifies.
 template <executor E>
 void orthonormalize_once(E const& exec, float* p, std::uint64_t rows, std::uint64_t rank, workspace_on<E>& ws) {
   auto const scope = ws.mark();
@@ -234,8 +235,8 @@ void orthonormalize_once(E const& exec, float* p, std::uint64_t rows, std::uint6
 /// Makes the columns of P (rows x rank, row-major) orthonormal. A column that depends on earlier columns becomes zero.
 /// A NaN may spread to all elements. The host reads no data, and the result is bitwise equal on all executors.
 ///
-/// For floats, the method is Cholesky-QR. Products of two floats are exact in double precision, so P^T P shows which
-/// columns are dependent. A second pass removes the rounding errors that the first pass magnified.
+/// For floats, the method is Cholesky-QR in two passes. Products of two floats are exact in double precision, so P^T P
+/// shows which columns are dependent. The second pass removes the rounding errors that the first pass magnified.
 template <executor E>
 void orthonormalize(E const& exec, float* p, std::uint64_t rows, std::uint64_t rank, workspace_on<E>& ws) {
   for (int pass = 0; pass < 2; ++pass) orthonormalize_once(exec, p, rows, rank, ws);

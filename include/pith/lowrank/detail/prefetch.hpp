@@ -7,8 +7,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Prefetches `count` elements of each of `rows` rows, which are `pitch` elements apart. Such pieces are too short for
-/// the CPU's own prefetcher.
+/// Prefetches `count` elements of each of `rows` rows. The rows are `pitch` elements apart. The CPU itself does not
+/// prefetch such short runs.
 template <class T>
 PITH_HD inline void prefetch_rows(T const* first, std::uint64_t pitch, std::uint32_t rows, std::uint32_t count) {
   constexpr std::uint32_t at_once = 64 / sizeof(T);

@@ -22,19 +22,20 @@ constexpr std::uint64_t thin_elements(thin_shape const& size, std::uint64_t bloc
   return blocks == 0 ? 0 : size.rows * size.columns / blocks;
 }
 
-/// The number of columns of P or Q that a loop processes at once, and the length of a strip. A strip is a run of
-/// consecutive elements of a row that a block processes at once.
+/// `thin_group` is the number of columns of P or Q in a group, which a loop processes at once. `thin_strip` is the
+/// number of elements in a strip, which is a run of consecutive elements of a row that a block processes at once.
 inline constexpr std::uint32_t thin_group = 4;
 inline constexpr std::uint32_t thin_strip = 512;
 
 /// The strip length of loops over several rows in the memory `Space`. `Two` is true if a source or sink consists of two
-/// tensors. A host then reads short strips of many rows at three quarters of the speed of long strips. So hosts use
-/// longer strips. Devices need small blocks.
+/// tensors. With two tensors, a host reads short strips of many rows at three quarters of the speed of long strips.
+/// Hosts therefore use longer strips in this case. Devices always use short strips, because they need small blocks.
 template <memory_space Space, bool Two>
 inline constexpr std::uint32_t strip_of_rows = (Two && std::same_as<Space, host_space>) ? 2048 : thin_strip;
 
-/// The number of blocks per multiprocessor: two for floats, because four leave too few registers for sums in double
-/// precision; one for doubles, because two leave too few registers for products of doubles.
+/// The number of blocks per multiprocessor. For floats, the number is two, because four blocks leave too few registers
+/// for sums in double precision. For doubles, the number is one, because two blocks leave too few registers for
+/// products of doubles.
 template <class A>
 inline constexpr unsigned thin_resident_blocks = sizeof(A) == 8 ? 1 : 2;
 
@@ -49,7 +50,8 @@ PITH_HD inline void write_out(F const& f) {
   write_out(std::make_integer_sequence<std::uint32_t, N>(), f);
 }
 
-/// Calls f(c, width) for groups of columns [c, c + width): first for the full groups, then for the smaller last group.
+/// Calls f(c, width) for each group of columns [c, c + width): for the groups of `thin_group` columns, and then for a
+/// smaller last group, if there is one.
 template <class F>
 PITH_HD void for_each_group(std::uint64_t rank, F const& f) {
   std::uint64_t c = 0;
@@ -63,7 +65,7 @@ PITH_HD constexpr std::uint32_t at_most(std::uint64_t n, std::uint32_t most) {
   return n < most ? static_cast<std::uint32_t>(n) : most;
 }
 
-/// Holds `Width` elements from each of `Rows` rows of a thin matrix, as doubles.
+/// A copy of `Width` elements of each of `Rows` rows of a thin matrix, as doubles.
 template <std::uint32_t Rows, std::uint32_t Width>
 struct thin_rows {
   template <class A>

@@ -23,7 +23,7 @@ struct by_columns {
   }
 };
 
-/// Sets to[i] to the sum of partial[t n + i] over t < parts. The values are added in order.
+/// Sets to[i] to the sum of partial[t n + i] over t < parts, added in ascending order of t.
 template <class A>
 struct add_parts {
   double const* partial;

@@ -8,8 +8,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Computes M = P Q^T, and adds the terms of each element in order. Q is stored in column-major order. M is written to
-/// a sink with element type A.
+/// Computes M = P Q^T, and adds the terms of each element of M in the order of columns. Q is stored in column-major
+/// order. M is written to a sink with element type A.
 template <class Sink, class A, memory_space Space>
 struct thin_times_thin {
   static constexpr std::uint32_t tall = 4, strip = strip_of_rows<Space, Sink::takes_blocks>;
@@ -65,8 +65,8 @@ struct thin_times_thin {
     if constexpr (Sink::takes_blocks) store<Rows>(team, fast.values.data(), first, count);
   }
 
-  /// Adds the terms of one group of columns. If `HasPrevious` is true, `sums` contains the sums of the previous groups.
-  /// If `HasNext` is true, the results are written to `sums`, and otherwise to the sink.
+  /// Adds the terms of one group of columns (thin.hpp). If `HasPrevious` is true, `sums` contains the sums over the
+  /// previous groups. If `HasNext` is true, writes the results to `sums`. Otherwise, writes the results to the sink.
   template <std::uint32_t Rows, bool HasPrevious, bool HasNext, class Team, class Count, std::uint32_t Width>
   PITH_HD void add(Team const& team, memory& fast, A const* a, double const* b, std::uint64_t first, Count count,
                    constant<Width>) const {

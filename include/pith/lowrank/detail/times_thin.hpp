@@ -10,20 +10,22 @@
 
 namespace pith::inline v0::detail {
 
-/// The number of columns of M that one partial product P = M Q covers, and the number of partial products.
+/// The product P = M Q is the sum of partial products. `thin_segment` is the number of columns of M that one partial
+/// product covers, and `thin_segments` is the number of partial products.
 inline constexpr std::uint32_t thin_segment = 8192;
 PITH_HD constexpr std::uint64_t thin_segments(thin_shape const& size) {
   return (size.columns + thin_segment - 1) / thin_segment;
 }
 
-/// Computes partial products P = M Q, one per `thin_segment` columns of M. Each sum consists of 32 partial sums
-/// (lanes). Lane i adds terms i, i + 32, ... in order, and the lanes are merged as in a tile of summation.hpp. M is a
-/// source with element type A. Q is stored in column-major order.
+/// Computes the partial products of P = M Q, one per `thin_segment` columns of M. Each element of a partial product is
+/// the sum of 32 lanes. Lane i adds the terms i, i + 32, ... in this order. The lanes are merged as in a tile of
+/// summation.hpp. M is a source with element type A. Q is stored in column-major order.
 template <class Source, class A, memory_space Space>
 struct times_thin {
-  /// True if the source consists of two tensors. A block then first loads its rows, one by one, into block-local
-  /// memory, because reading several rows of both tensors at once would need more address streams than a CPU
-  /// prefetches. Such a block has fewer rows, so that rows and sums fit into block-local memory.
+  /// True if the source consists of two tensors. In this case, a block first loads its rows, one by one, into
+  /// block-local memory. Without this step, the block would read several rows of both tensors at once, which are more
+  /// address streams than a CPU prefetches. Such a block has fewer rows, so that the rows and the sums fit into
+  /// block-local memory.
   static constexpr bool loads = Source::keeps;
   static constexpr std::uint32_t lanes = 32, tall = loads ? 8 : 16;
   static constexpr std::uint32_t strip = strip_of_rows<Space, loads>;
@@ -64,7 +66,7 @@ struct times_thin {
   }
 
  private:
-  /// For each strip of columns, loads the strip of every row, then multiplies the loaded strips.
+  /// For each strip of columns, loads this strip of every row, and then multiplies the loaded strips with Q.
   template <class Team, class Width>
   PITH_HD void add_strips(Team const& team, memory& fast, Source const& a, double const* b, std::uint32_t rows,
                           std::uint32_t count, Width width) const {
@@ -100,7 +102,7 @@ struct times_thin {
     add_steps<1, Steps>(team, sums + even * width * lanes, a.tail(even * pitch), pitch, b, 1, count, width, ahead);
   }
 
-  /// Adds `Steps` terms to each sum of `count` lanes, for `times` groups of `Rows` rows.
+  /// For `times` runs of `Rows` rows, adds `Steps` terms to each sum of `count` lanes.
   template <std::uint32_t Rows, std::uint32_t Steps, class Team, class From, class Count, class Width>
   PITH_HD void add_steps(Team const& team, double* sums, From const& a, std::uint64_t pitch, double const* b,
                          std::uint32_t times, Count count, Width width, std::uint32_t ahead) const {

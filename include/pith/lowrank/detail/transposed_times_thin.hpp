@@ -9,15 +9,15 @@
 
 namespace pith::inline v0::detail {
 
-/// The number of rows of M that one partial product Q = M^T P covers. With this number, the partial products take an
-/// eighth of a byte per element of M.
+/// The product Q = M^T P is the sum of partial products. `thin_slab` is the number of rows of M that one partial
+/// product covers. With this number, all partial products together take an eighth of a byte per element of M.
 PITH_HD constexpr std::uint64_t thin_slab(thin_shape const& size) { return 64 * size.rank; }
 PITH_HD constexpr std::uint64_t thin_slabs(thin_shape const& size) {
   return (size.rows + thin_slab(size) - 1) / thin_slab(size);
 }
 
-/// Computes partial products Q = M^T P, one per `thin_slab` rows of M. Terms are added in the order of rows. M is a
-/// source with element type A.
+/// Computes the partial products of Q = M^T P, one per `thin_slab` rows of M. Terms are added in the order of rows. M
+/// is a source with element type A.
 template <class Source, class A>
 struct transposed_times_thin {
   static constexpr auto resident_blocks = thin_resident_blocks<A>;

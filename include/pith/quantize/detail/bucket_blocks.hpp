@@ -41,7 +41,7 @@ struct bucket_blocks {
     return {b * bucket + inside, b, size, size};
   }
 
-  /// True if no tile of `tile_size` elements is split between blocks.
+  /// True if no block boundary splits a tile of a transform, where a tile has `tile_size` elements.
   constexpr bool hold(std::uint32_t tile_size) const {
     auto const step = are_small() ? whole() : bucket;
     return span % tile_size == 0 && (n <= step || step % tile_size == 0);
@@ -69,16 +69,17 @@ struct bucket_blocks {
   }
 };
 
-/// The number of elements that an inner loop processes (a row), as a compile-time constant. A bucket consists of one or
-/// more rows.
+/// The length of a row as a compile-time constant. A row is the run of elements that one inner loop processes. A bucket
+/// consists of one or more rows.
 inline constexpr std::uint32_t loop_row = 64;
 
-/// True if all rows of a run have `loop_row` elements: the block is full, and `loop_row` divides the bucket size.
+/// True if the run consists of rows of `loop_row` elements. This is the case if the block is full and `loop_row`
+/// divides the bucket size.
 PITH_HD constexpr bool has_loop_rows(bucket_run const& run, std::uint32_t span) {
   return run.count == span && run.width % loop_row == 0;
 }
 
-/// The base-2 logarithm of the number of rows in a bucket, where a row has `row` elements.
+/// The base-2 logarithm of the number of rows in a bucket of `width` elements, where a row has `row` elements.
 PITH_HD constexpr int rows_shift(std::uint32_t width, std::uint32_t row) {
   int shift = 0;
   while (row << shift < width) ++shift;

@@ -35,12 +35,12 @@ struct quantizer_memory {
   fast_array<std::uint16_t, Rule::draws ? Span : 1> random;
   fast_array<refined_of<Rule, A>, Span / octet> refined;
   fast_array<scale_of<Rule, A>, Span / octet> scales;
-  fast_array<statistic_of<Rule, A>, Span> lanes;  // row_stride: 2^k + 8 values need 2^k lanes
+  fast_array<statistic_of<Rule, A>, Span> lanes;  // a bucket of 2^k + 8 values needs 2^k lanes (row_stride)
 };
 
-/// Encodes a block whose scales are known, and stores the decoded values if the source has residual write-back
-/// (ext/source.hpp). Each thread reads an octet (8 elements), encodes the octet and writes its symbols. `width`
-/// elements share a scale.
+/// Encodes a block whose scales are known. If the source has residual write-back (ext/source.hpp), also stores the
+/// decoded values in `fast.room`. Each thread reads an octet (8 elements), encodes the octet and writes its symbols.
+/// Every `width` elements share a scale.
 template <bool Packs, bool Keeps, class Rule, class Team, class Memory, class A>
 PITH_HD void code_octets(quantized<Rule, A> const& to, draws const& random, Team const& team, Memory& fast,
                          std::uint64_t first, A const* p, std::uint32_t count, std::uint32_t width) {
@@ -69,7 +69,7 @@ PITH_HD void code_octets(quantized<Rule, A> const& to, draws const& random, Team
 }
 
 /// Encodes a block whose scales are known, in several passes that the compiler vectorizes. An inner loop processes a
-/// row of `width` elements, and 2^shift rows share a scale.
+/// row of `width` elements. Every 2^shift rows share a scale.
 template <bool Packs, bool Keeps, class Rule, class Team, class Memory, class A, class Count, class Width>
 PITH_HD void code_passes(quantized<Rule, A> const& to, draws const& random, Team const& team, Memory& fast,
                          std::uint64_t first, A const* p, Count count, Width width, int shift) {
@@ -100,9 +100,9 @@ PITH_HD void code_passes(quantized<Rule, A> const& to, draws const& random, Team
   }
 }
 
-/// Encodes a block whose scales are known: computes the symbols, and packs them if `Packs`. If the source has residual
-/// write-back, passes the decoded values to the source. `width` elements share a scale. An inner loop processes `row`
-/// elements.
+/// Encodes a block whose scales are known. Computes the symbols, and packs the symbols if `Packs` is true. If the
+/// source has residual write-back (ext/source.hpp), passes the decoded values to the source. Every `width` elements
+/// share a scale. An inner loop processes `row` elements.
 template <bool Packs, class Rule, class Source, class Team, class Memory, class A, class Count, class Row>
 PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws const& random, Team const& team,
                         Memory& fast, std::uint64_t first, A const* p, Count count, std::uint32_t width, Row row) {

@@ -11,7 +11,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The input of the decoder: the symbols and scales of `ranks` payloads, `stride` bytes apart.
+/// The input of the decoder: the symbols and scales of `ranks` payloads, which are `stride` bytes apart.
 template <class Rule, class A>
 struct parts_of {
   Rule rule;
@@ -27,17 +27,17 @@ struct parts_of {
     return reinterpret_cast<scale_of<Rule, A> const*>(reinterpret_cast<std::uint8_t const*>(scales) + rank * stride);
   }
 
-  /// True if, in every payload, the symbols from element `first` on are aligned for vector access.
+  /// True if the symbols from element `first` on are aligned for vector access in every payload.
   PITH_HD bool lie_well_from(std::uint64_t first) const {
     auto const* const p = bytes + first / octet * Rule::bits;
     return lie_well_packed<Rule::bits>(p) && (ranks == 1 || lie_well_packed<Rule::bits>(p + stride));
   }
 
-  /// Sets sum[i] to the sum of the ranks' decoded values for element i of octet g, which is in bucket b. `Sink` rounds
-  /// each value before the addition. Values are added in rank order.
+  /// Sets sum[i] to the sum of the ranks' decoded values for element i of octet g. The octet belongs to bucket b.
+  /// `Sink` rounds each value before the addition. Values are added in rank order.
   template <class Sink, class Run>
   PITH_HD void sum_octet(std::uint64_t g, std::uint64_t b, Run const& run, A* sum) const {
-    for (unsigned i = 0; i < octet; ++i) sum[i] = -A{0};  // -0 + v is v, for either sign of zero
+    for (unsigned i = 0; i < octet; ++i) sum[i] = -A{0};  // -0 + v is v, also if v is 0 or -0
     for (unsigned rank = 0; rank < ranks; ++rank) {
       symbol_word<Rule::bits> symbols[octet] = {};
       auto const scale = scale_at(scales_of(rank), b);
@@ -47,7 +47,7 @@ struct parts_of {
   }
 };
 
-/// Writes the sum of the ranks' decoded values, added in rank order, to the sink.
+/// Decodes the payloads of all ranks, adds the values in rank order, and writes the sums to the sink.
 template <class Rule, class Sink, class A, std::uint32_t Span>
 struct dequantize_block {
   static constexpr unsigned at_once = 4;  ///< the number of ranks whose values are summed in registers
@@ -114,20 +114,20 @@ struct dequantize_block {
     }
   }
 
-  /// Sets fast.sum to the sums of the first `ranks` ranks' decoded values.
+  /// Sets fast.sum[i] to the sum of the decoded values of element i over the first `ranks` payloads.
   template <class Team, class Count, class Width>
   PITH_HD void sum_up(Team const& team, memory& fast, bucket_run const& run, Count count, Width width,
                       unsigned ranks) const {
     auto* const sum = fast.sum.data();
     auto const hold = [=](std::uint32_t i, A value) { sum[i] = value; };
-    team.for_each(count, [=](std::uint32_t i) { sum[i] = -A{0}; });  // -0 + v is v, for either sign of zero
+    team.for_each(count, [=](std::uint32_t i) { sum[i] = -A{0}; });  // -0 + v is v, also if v is 0 or -0
     unsigned rank = 0;
     for (; rank + at_once <= ranks; rank += at_once) add<at_once>(team, fast, run, count, width, rank, hold);
     for (; rank < ranks; ++rank) add<1>(team, fast, run, count, width, rank, hold);
   }
 
-  /// Adds the values of `Ranks` ranks, in order, to the sum of the earlier ranks. Then calls use(i, sum) for each
-  /// element i.
+  /// Calls use(i, sum) for each element i, where `sum` is fast.sum[i] plus the decoded values of ranks
+  /// rank .. rank + Ranks - 1, added in this order.
   template <unsigned Ranks, class Team, class Count, class Width, class Use>
   PITH_HD void add(Team const& team, memory& fast, bucket_run const& run, Count count, Width width, unsigned rank,
                    Use const& use) const {

@@ -11,12 +11,13 @@
 
 namespace pith::inline v0::detail {
 
-/// The number of elements that a loop measures at once. The number is small, so that prefetches do not stall the loop.
-/// For a source that loads whole tiles of a transform (ext::loads_tiles), the number is `Span`.
+/// The number of elements that a loop measures at once. This number is small, so that prefetches do not stall the loop.
+/// A source that loads whole tiles of a transform (ext::loads_tiles) needs the larger number `Span`.
 template <class Source, std::uint32_t Span>
 inline constexpr std::uint32_t measured_part = loads_tiles<Source> ? Span : 128;
 
-/// `Span` partial statistics (lanes), stored member by member, so that vector instructions can update them.
+/// `Span` partial statistics, which are called lanes. Each member of the statistic has its own array, so that vector
+/// instructions can update all lanes.
 template <class Rule, class A, std::uint32_t Span>
 struct member_lanes {
   double of[member_count<Rule>][Span];
@@ -24,7 +25,8 @@ struct member_lanes {
   static_assert(sizeof(statistic_of<Rule, A>) == sizeof(double) * member_count<Rule>,
                 "pith: scalar_quantizer<Rule>: members must list all members of the statistic");
 
-  /// Merges the statistic of value p[i] into lane i, for each i < Span. If `is_first` is true, sets the lanes instead.
+  /// For each i < Span, merges the statistic of value p[i] into lane i. If `is_first` is true, sets lane i to this
+  /// statistic instead.
   PITH_HD void add(Rule const& rule, A const* p, bool is_first) { add_each(rule, p, is_first, each()); }
   PITH_HD void store(statistic_of<Rule, A>* to) const {
     for (std::uint32_t i = 0; i < Span; ++i) store_each(to[i], i, each());
@@ -52,8 +54,8 @@ struct member_lanes {
   }
 };
 
-/// Returns zeroed counters of finished tiles, one per bucket. The counter of a single bucket is `id.arrived` if that
-/// pointer is not null.
+/// Returns counters of finished tiles, one per bucket. The counters are zero. If there is only one bucket and
+/// `id.arrived` is not null, the counter is *id.arrived.
 template <executor E>
 std::uint32_t* arrival_words(E const& exec, encoding_id const& id, std::uint64_t buckets, workspace_on<E>& ws) {
   if (buckets == 1 && id.arrived != nullptr) return id.arrived;
@@ -63,7 +65,8 @@ std::uint32_t* arrival_words(E const& exec, encoding_id const& id, std::uint64_t
 }
 
 /// Computes the statistic of one tile (core/detail/summation.hpp) of a bucket. If `code` needs no scale
-/// (is_scale_free), also writes the tile's symbols. The block that finishes the last tile computes the bucket's scale.
+/// (is_scale_free), also writes the tile's symbols. The block that finishes the last tile of a bucket also computes the
+/// bucket's scale.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct measure_tiles {
   static_assert(tile_lanes % Span == 0 && Span % measured_part<Source, Span> == 0);
@@ -101,9 +104,9 @@ struct measure_tiles {
     team.for_each(1u, [=](std::uint32_t) { *out = rule.finish(mine[0], width, A{}); });
   }
 
-  /// Measures a tile of full size with vector instructions: merges all rows of a few lanes at a time, so that these
-  /// lanes stay in the L1 cache. Returns false, without effect, if the tile is smaller, the rule has no list of
-  /// members, or the team works by octets.
+  /// Measures a tile of full size with vector instructions. Processes a few lanes of the tile at a time, in all rows,
+  /// so that these lanes stay in the L1 cache. Returns false, without effect, if the tile is smaller, if the rule has
+  /// no list of members, or if the team works by octets.
   template <class Team>
   PITH_HD bool add_columns([[maybe_unused]] Team const& team, [[maybe_unused]] memory& fast,
                            [[maybe_unused]] bucket_run const& run) const {

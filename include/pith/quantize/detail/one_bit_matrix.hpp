@@ -12,7 +12,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Writes the sign symbols of a tensor. A row may start at any bit of a byte.
+/// Writes the sign symbols of all elements of a tensor. The symbols of a row may start at any bit of a byte.
 template <class In, class E>
 void write_signs(E const& exec, std::uint64_t n, In const* x, std::uint8_t* bytes) {
   constexpr auto span = E::items_per_block;
@@ -22,7 +22,7 @@ void write_signs(E const& exec, std::uint64_t n, In const* x, std::uint8_t* byte
   exec.for_each_block(over.count(), body{to, {x}, draws(encoding_id())});
 }
 
-/// The number of tiles (core/detail/summation.hpp) in a matrix. Each row is divided into its own tiles.
+/// The number of tiles (core/detail/summation.hpp) in all rows of a matrix. A tile never contains elements of two rows.
 constexpr std::uint64_t row_parts(shape const& dims) {
   auto const over = blocks_of(dims.n, dims.columns(), tile);
   return over.buckets() * over.tiles();
@@ -99,7 +99,8 @@ void measure_columns(E const& exec, shape const& dims, In const* x, one_bit_rule
   exec.for_each_index(dims.columns(), finish_column<accum<In>>{partial, to, dims.rows, dims.columns()});
 }
 
-/// Sets x to factor times the sum of the means that the ranks' symbols select, added in rank order.
+/// Decodes the payloads of all ranks. A symbol selects one of the two means of its row or column. The selected means
+/// are added in rank order, and the sum is written to the sink.
 template <class In, bool ByRow, std::uint32_t Span>
 struct look_up_means {
   using A = accum<In>;
@@ -121,7 +122,7 @@ struct look_up_means {
     auto const first = block * Span;
     auto const count = block_size(n, first, Span);
     auto* const sum = fast.sum.data();
-    team.for_each(count, [=](std::uint32_t i) { sum[i] = -A{0}; });  // -0 + v is v, for either sign of zero
+    team.for_each(count, [=](std::uint32_t i) { sum[i] = -A{0}; });  // -0 + v is v, also if v is 0 or -0
     for (unsigned rank = 0; rank < ranks; ++rank) {
       auto const* const its = reinterpret_cast<std::uint8_t const*>(all) + rank * stride;
       unpack_symbols<1>(team, bytes + rank * stride + first / octet, count, fast.symbols.data());
@@ -132,7 +133,7 @@ struct look_up_means {
   }
 
  private:
-  /// Adds one rank's values to the sums. Processes the block row by row, so that no division per element is needed.
+  /// Adds the values of one rank to the sums. Processes the block row by row, which avoids a division per element.
   template <class Team>
   PITH_HD void add(Team const& team, memory& fast, std::uint64_t first, std::uint32_t count, means const* its) const {
     auto row = first / columns, column = first % columns;

@@ -8,8 +8,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The rule of one_bit: a bucket has two means, one of its negative elements, whose symbol is 1, and one of its other
-/// elements, whose symbol is 0. The mean of no elements is 0.
+/// The rule of one_bit. A bucket has two means: the mean of its negative elements, whose symbol is 1, and the mean of
+/// its other elements, whose symbol is 0. The mean of no elements is 0.
 struct one_bit_rule {
   static constexpr int bits = 1;
   static constexpr bool draws = false;
@@ -47,8 +47,8 @@ struct one_bit_rule {
   PITH_HD std::uint32_t code(A x, means<A>, std::uint16_t) const {
     return x < 0;
   }
-  /// Selects a mean with bit operations. For a conditional expression, compilers sometimes emit a branch instead of a
-  /// vector instruction.
+  /// Selects a mean with bit operations, because compilers sometimes translate a conditional expression to a branch
+  /// instead of a vector instruction.
   template <class A>
   PITH_HD A value(std::uint32_t symbol, means<A> m) const {
     auto const above = bits_as<bits_of<A>>(m.of[0]), below = bits_as<bits_of<A>>(m.of[1]);
@@ -62,8 +62,8 @@ struct one_bit_rule {
   }
 };
 
-/// The rule for the rows of a matrix. The symbols of a row may begin inside a byte, so a separate pass writes all
-/// symbols.
+/// The rule for the rows of a matrix. The symbols of a row may begin inside a byte. The pass that computes the means
+/// therefore does not write symbols; `write_signs` writes all symbols.
 struct one_bit_means : one_bit_rule {
   static constexpr bool is_scale_free = false;
 };

@@ -71,13 +71,14 @@ struct make_dequantize_block {
   }
 };
 
-/// Encodes and decodes the tensors of a segment_table with a fixed number of kernels. Encoding takes one kernel for all
-/// tensors without scales or with small buckets (at most one block), and at most two kernels for all tensors with large
-/// buckets. Decoding takes one kernel.
+/// Encodes and decodes the tensors of a segment_table (codec/segments.hpp) with a fixed number of kernels. Decoding
+/// takes one kernel. For a rule without scales, encoding also takes one kernel. For other rules, encoding takes one
+/// kernel for all tensors whose buckets fit into a block, and at most two kernels for all other tensors.
 template <class Rule>
 struct quantizer_batch {
-  /// The programs of the engine. Each program is a kernel, except `large_buckets`, which reserves one counter of finished
-  /// tiles per large bucket. For a kernel, `blocks` returns the number of its blocks.
+  /// The programs of the batch engine (codec/segments.hpp). Each program except `large_buckets` is a kernel, and
+  /// `blocks` returns the number of blocks of this kernel. For `large_buckets`, `blocks` returns the number of large
+  /// buckets, because each large bucket needs a counter of finished tiles.
   enum work : unsigned { small_buckets, tiles_of_large, large_buckets, parts_of_large, decoding };
   static constexpr unsigned programs = 5;
 

@@ -14,14 +14,14 @@ namespace pith::inline v0::detail {
 /// The integer type of a sum of `ranks` levels from {-1, 0, 1}: 8 bits for up to 127 ranks, else 32 bits.
 constexpr element_kind level_kind(unsigned ranks) { return ranks <= 127 ? element_kind::i8 : element_kind::i32; }
 
-/// Calls f with a value of the integer type that level_kind(ranks) names.
+/// Calls f with a value of the integer type level_kind(ranks).
 template <class F>
 void with_level(unsigned ranks, F const& f) {
   return level_kind(ranks) == element_kind::i8 ? f(std::int8_t{}) : f(std::int32_t{});
 }
 
-/// Sets to[i] to the level of x[i], which is the integer that the symbol of x[i] represents. For a rule without scales,
-/// `scale` may be null.
+/// Sets to[i] to the level of x[i], which is the integer that the symbol of x[i] represents. `scale` may be null for a
+/// rule without scales.
 template <class Rule, class In, class Level, std::uint32_t Span>
 struct write_levels {
   using A = accum<In>;

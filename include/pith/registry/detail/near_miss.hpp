@@ -44,8 +44,8 @@ constexpr std::string_view form_of(listing const& method) { return method.form; 
 /// Returns the name at the beginning of a form such as "qsgd<Bits>" or "ef(c)".
 constexpr std::string_view name_of(std::string_view form) { return form.substr(0, form.find_first_of("<(|")); }
 
-/// Returns, for example, "; did you mean top_k?" with the listed name that needs the fewest edits. If the number of
-/// edits exceeds a third of that name's letters, returns ".".
+/// Considers the listed names that need edits of at most a third of their letters. Returns, for example, "; did you
+/// mean top_k?" with the name that needs the fewest edits. Returns "." if there is no such name.
 template <class... Forms>
 std::string proposal(std::string_view word, Forms const&... lists) {
   auto const meant = plain_letters(word);

@@ -1,4 +1,4 @@
-// pith/runtime/source/executor.cpp — compiles the thread pool and ranks that are threads.
+// pith/runtime/source/executor.cpp — compiles the thread pool, and run_ranks.
 #include <pith/comm/threads.hpp>
 #include <pith/exec/thread_pool.hpp>
 #include <pith/runtime/executor.hpp>

@@ -7,8 +7,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Writes a sample of keys, which are the bit patterns of magnitudes. The source is divided into samples / 16 equal
-/// intervals. The sample contains one cache line of values from each interval, at a pseudorandom position.
+/// Writes a sample of keys, which are the bit patterns of magnitudes. The source is divided into `samples` / 16 equal
+/// intervals. From each interval, the sample contains one cache line of 16 values, at a pseudorandom position.
 template <class Source>
 struct sample_keys {
   using A = typename selection<Source>::A;
@@ -35,8 +35,8 @@ struct sample_keys {
   }
 };
 
-/// Finds the lower bound of the candidates' keys. The bound has the first two digits (digits.hpp) of the sampled key
-/// with rank `rank`, followed by zeros. The largest key has rank 1. Infinity and NaN are always candidates.
+/// Finds the lower bound of the candidates' keys. The largest sampled key has rank 1. The bound has the first two
+/// digits (digits.hpp) of the sampled key with rank `rank`, followed by zeros. Infinity and NaN are always candidates.
 template <class Source>
 struct find_bound {
   using A = typename selection<Source>::A;
@@ -74,8 +74,8 @@ struct find_bound {
   }
 };
 
-/// Collects the candidates of a span (selection.hpp) if they fit into the buffer of candidates. If they fit and the
-/// source has residual write-back, also writes the span's values to the residual.
+/// Collects the candidates of a span (selection.hpp) if they fit into the buffer of candidates. In this case, also
+/// writes the span's values to the residual if the source has residual write-back (ext/source.hpp).
 template <class Source>
 struct collect_candidates {
   using A = typename selection<Source>::A;
@@ -116,8 +116,8 @@ struct collect_candidates {
   }
 
   /// Returns the least key of a candidate in the span that begins at element `first`. If fewer than k values are
-  /// nonzero, some zeros are selected. Ties go to the smaller index, so the selected zeros have indices below k. So a
-  /// span that begins at k or later has no zeros among its candidates.
+  /// nonzero, some zeros are selected. Ties go to the smaller index, so the selected zeros have indices below k. Zeros
+  /// are therefore no candidates in a span that begins at element k or later.
   PITH_HD bits_of<A> bound(std::uint64_t first) const {
     auto const least = of.state->bound;
     return least == 0 && first >= of.k ? bits_of<A>{1} : least;
@@ -136,8 +136,8 @@ struct collect_candidates {
   }
 };
 
-/// Checks that there are at least k candidates and that all candidates fit into the buffer. Computes the position of
-/// each span's candidates in the order of indices.
+/// If there are at least k candidates and all candidates fit into the buffer, computes the position of each span's
+/// candidates in the order of indices, and sets `complete` in the state.
 template <class Source>
 struct order_candidates {
   struct memory {

@@ -13,7 +13,8 @@ struct choice_memory {
   std::uint32_t cut;
 };
 
-/// The indices of a span's selected values, in order, and the number of values that equal the least key.
+/// The indices of the values that are selected from a span, in ascending order. `equal` is the number of selected
+/// values whose key equals the least selected key.
 struct choice {
   std::uint32_t const* list;
   std::uint32_t count, equal;

@@ -22,8 +22,8 @@ class density {
   }
 
   /// The number of kept entries: max(1, floor(density n)), or 0 for an empty tensor. The product is rounded to nearest,
-  /// also if the caller has set another rounding mode. `volatile` prevents the compiler from moving the product before
-  /// or after the code that sets the mode.
+  /// even if the caller has set another rounding mode. `volatile` prevents the compiler from moving the product out of
+  /// the scope in which the default rounding mode is set.
   std::uint64_t of(std::uint64_t n) const {
     require_indexable(method_, n);
     auto const environment = default_float_environment();

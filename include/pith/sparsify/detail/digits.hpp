@@ -7,7 +7,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The width of a digit in bits, and the number of values that a digit can have.
+/// The number of bits in a digit, and the number of values that a digit can have.
 inline constexpr unsigned digit_bits = 11;
 inline constexpr std::uint32_t digit_bins = 1u << digit_bits;
 
@@ -30,7 +30,7 @@ PITH_HD constexpr bits_of<A> infinite_bits() {
   return sizeof(A) == 8 ? static_cast<bits_of<A>>(0x7ff0000000000000u) : 0x7f800000u;
 }
 
-/// The position of one digit in a key. `begins` is true for keys whose earlier digits are `prefix`.
+/// The position of one digit in a key. begins(key) is true if the key's earlier digits equal `prefix`.
 template <class Key>
 struct digit_of {
   Key prefix;
@@ -51,9 +51,9 @@ struct digit_memory {
   std::uint32_t digit, rank;
 };
 
-/// Finds the digit of the key with rank `rank`, where bins[d] is the number of keys with digit d, and the largest key
-/// has rank 1. Also finds the rank of this key among all keys with the same digit. Stores the digit in fast.digit and
-/// the rank in fast.rank.
+/// Finds the digit of the key with rank `rank`, and the rank of this key among the keys with the same digit. The
+/// largest key has rank 1. bins[d] is the number of keys with digit d. Stores the digit in fast.digit, and the rank
+/// among the keys with this digit in fast.rank.
 template <team Team>
 PITH_HD void find_digit(Team const& team, digit_memory& fast, std::uint32_t const* bins, std::uint32_t rank) {
   auto* const result = &fast;

@@ -12,11 +12,11 @@
 
 namespace pith::inline v0::detail {
 
-/// The number of values in a row. The squares of a row are summed together.
+/// The number of values in a row. The squares of the values in a row are added to one sum.
 inline constexpr std::uint32_t square_row = 64;
 
-/// A source that also sums the squares of each row that it loads. If a span is loaded twice, the sums are computed
-/// twice with equal results.
+/// A source that also computes the sum of squares of each row that it loads. If a span is loaded twice, the sums are
+/// computed twice with equal results.
 template <class Source>
 struct measuring_source {
   static constexpr bool keeps = Source::keeps;
@@ -60,8 +60,8 @@ struct measuring_source {
   PITH_HD void write_back(std::uint64_t i, A value, A old, A sent) const { from.write_back(i, value, old, sent); }
 };
 
-/// Converts the indices of `some`, a selection among the entries of the selection `all`, from positions in `all` to
-/// indices of the source. Also copies the entries' previous residuals.
+/// Completes `some`, which is a selection among the entries of the selection `all`. Converts the indices of `some` from
+/// positions in `all` to indices of the source. Also copies the previous residuals of the selected entries.
 template <class In>
 struct place_among {
   selected_entries<In> all, some;
@@ -78,8 +78,8 @@ struct value_at {
   PITH_HD T operator()(std::uint64_t i) const { return x[i]; }
 };
 
-/// A sequence of selections, in which each selection has fewer entries than the previous one. The first selection reads
-/// the source. Each later selection reads the previous selection.
+/// A sequence of selections of descending size. The first selection reads the source. Each later selection reads the
+/// previous selection.
 template <class In, executor E, class Source>
 class nested_selection {
  public:
@@ -87,8 +87,8 @@ class nested_selection {
       : exec_(exec), ws_(ws), n_(n), from_{from, ws.template take<double>(noted::rows_for(n)).data} {}
 
   static std::size_t own_bytes(std::uint64_t n) { return scratch_for<double>(noted::rows_for(n)); }
-  /// kept_bytes(k) is the memory for the result of one selection. scratch_bytes(n, k) is the temporary memory of a
-  /// selection.
+  /// The function kept_bytes(k) returns the size of the result of a selection of k entries. The function
+  /// scratch_bytes(n, k) returns the size of the temporary memory of a selection.
   static std::size_t kept_bytes(std::uint64_t k) {
     return scratch_for<std::uint32_t>(k) + scratch_for<In>(k) + (Source::keeps ? scratch_for<accum<In>>(k) : 0);
   }
@@ -97,7 +97,8 @@ class nested_selection {
                      reduce_scratch_bytes<double>(n)});
   }
 
-  /// Selects the k largest entries of the last selection, or, in the first call, the k largest values of the source.
+  /// Selects the k largest values of the source in the first call. In each later call, selects the k largest entries of
+  /// the previous selection.
   selected_entries<In> const& select(std::uint64_t k) {
     if (k == selected_) return last_;
     auto const next =
@@ -113,7 +114,8 @@ class nested_selection {
     return last_ = next;
   }
 
-  /// `sum_all` computes |p|^2 over the source's values p. `sum_selected` computes |p|^2 over the last selection.
+  /// `sum_all` computes the sum of squares of the source's values. `sum_selected` computes the sum of squares of the
+  /// last selection.
   void sum_all(double* energy) const {
     auto const sums = value_at<double>{from_.rows};
     reduce_into(exec_, energy, noted::rows_for(n_), sums, plus(), 0.0, ws_);

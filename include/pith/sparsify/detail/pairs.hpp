@@ -13,7 +13,7 @@ constexpr std::size_t pair_values_bytes(std::size_t value_bytes, std::uint64_t n
   return align_up(n * value_bytes, section_alignment);
 }
 
-/// The size in bytes of n values, n indices and `words` additional words.
+/// The size in bytes of a piece with n values, n indices and `words` additional 32-bit words.
 template <class In>
 constexpr std::size_t pairs_bytes(std::uint64_t n, std::uint64_t words = 0) {
   return align_up(pair_values_bytes(sizeof(In), n) + (n + words) * sizeof(std::uint32_t), section_alignment);
@@ -49,7 +49,7 @@ struct pairs {
   typename pair_pieces<In>::index* indices;
 };
 
-/// Sets x[i] to values[j], where i = indices[picked[j]]. Skips padding (i = no_index).
+/// Sets x[i] to values[j], where i = indices[picked[j]]. Skips padding, for which i = no_index.
 template <class In>
 struct place_pairs {
   accum<In> const* values;
@@ -62,8 +62,8 @@ struct place_pairs {
   }
 };
 
-/// For each index i in `indices`, which this rank sent, sets sent[i] to p[i] if mean[i] is nonzero. A nonzero mean[i]
-/// shows that the entry reached the mean.
+/// For each index i of an entry that this rank sent, sets sent[i] to p[i] if mean[i] is nonzero. A nonzero mean[i]
+/// shows that entry i contributed to the mean.
 template <class A>
 struct place_arrived {
   std::uint32_t const* indices;

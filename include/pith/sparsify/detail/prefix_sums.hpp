@@ -37,9 +37,9 @@ PITH_HD std::uint32_t const* sum_in_parts(Team const& team, prefix_memory& fast,
   return from;
 }
 
-/// Calls visit(i, before, own) for i < n, where own = count(i), and `before` is the sum of all counts before i. Skips a
-/// part if wants(before, through) is false, where `before` is the sum of all counts before the part, and `through` also
-/// includes the part. Returns the total.
+/// Calls visit(i, before, own) for i < n, where own = count(i), and `before` is the sum of count(0) .. count(i - 1).
+/// Skips a part of the list if wants(before, through) is false. In this call, `before` is the sum of all counts before
+/// the part, and `through` is this sum plus the counts of the part. Returns the sum of all counts.
 template <team Team, class Count, class Wants, class Visit>
 PITH_HD std::uint32_t prefix_sums(Team const& team, prefix_memory& fast, std::uint32_t n, Count const& count,
                                   Wants const& wants, Visit const& visit) {

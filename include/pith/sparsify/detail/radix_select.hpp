@@ -9,7 +9,7 @@
 namespace pith::inline v0::detail {
 
 /// For each digit d, counts the keys of one part (selection.hpp) that begin with the known digits, followed by d. Adds
-/// the count to bins[d] of the round.
+/// the count to bins[round][d] of the state.
 template <class Source>
 struct count_digits {
   using A = typename selection<Source>::A;
@@ -91,8 +91,8 @@ struct count_kept {
   }
 };
 
-/// Computes prefix sums over the parts, for both counts: keys above the k-th largest key, and keys equal to the k-th
-/// largest key.
+/// Computes the prefix sums of the parts' counts. Each part has two counts: the keys above the k-th largest key, and
+/// the keys equal to the k-th largest key.
 template <class Source>
 struct place_kept {
   using A = typename selection<Source>::A;

@@ -11,8 +11,8 @@
 
 namespace pith::inline v0::detail {
 
-/// A span is a run of `select_span` values, which a team keeps in block-local memory. A part is a run of `select_part`
-/// values. A team processes the spans of a part one after another.
+/// A span is a run of `select_span` values, which fit into block-local memory. A part is a run of `select_part` values.
+/// A team processes the spans of a part one after another.
 template <class A>
 inline constexpr std::uint32_t select_span = 8192 / sizeof(A);
 inline constexpr std::uint32_t spans_in_part = 4;
@@ -26,13 +26,13 @@ inline constexpr std::uint32_t sampled_line = 16;
 struct selection_size {
   std::uint64_t n, k;
   std::uint32_t samples = 0;  ///< 0 means that all values are candidates
-  std::uint32_t rank = 0;     ///< the rank of the lower bound among the sampled keys
-  std::uint64_t room = 0;     ///< the largest number of candidates that fit
+  std::uint32_t rank = 0;     ///< the rank of the candidates' lower bound among the sampled keys
+  std::uint64_t room = 0;     ///< the largest number of candidates that fit into the buffer
 
   /// Returns the sizes for n and k. If k is small compared with n, a sample gives a lower bound of the k-th largest
-  /// value. On average, m = samples * k / n sampled values are among the k largest. The bound is the sampled key with
-  /// rank m + 4 sqrt(m) + 2, which is about four standard deviations above m. So the bound is too large about once in
-  /// ten thousand cases. For small k, `room` suffices for k nonzero values and k zeros.
+  /// key. On average, m = samples * k / n sampled keys are among the k largest keys. The bound is the sampled key with
+  /// rank m + 4 sqrt(m) + 2. This rank is about four standard deviations above m, so the bound exceeds the k-th largest
+  /// key about once in ten thousand cases. For small k, `room` suffices for k nonzero values and k zeros.
   static selection_size of(std::uint64_t n, std::uint64_t k) {
     if (n < 16384 || k > n / 4) return {n, k};
     auto const samples = std::clamp<std::uint64_t>(n / 256 / sampled_line * sampled_line, 4096, 16384);
@@ -51,10 +51,10 @@ template <class Key>
 struct selection_state {
   Key bound;               ///< the least key of a candidate
   Key prefix;              ///< the known digits of the k-th largest key; at the end, all digits
-  std::uint32_t rank;      ///< the k-th largest key's rank in this prefix; at the end, how many equal keys to select
+  std::uint32_t rank;      ///< this key's rank among keys with this prefix; at the end, how many equal keys to select
   std::uint32_t found;     ///< the number of candidates
-  std::uint32_t complete;  ///< true if at least k candidates were found and all fit
-  std::uint32_t in_order;  ///< true if the candidates are in order
+  std::uint32_t complete;  ///< true if at least k candidates were found and all candidates fit into the buffer
+  std::uint32_t in_order;  ///< true if the candidates are in the order of indices
   std::uint32_t arrived;   ///< the number of finished blocks of the current kernel
   std::uint32_t bins[digits<Key>::rounds][digit_bins];
 };
@@ -72,8 +72,8 @@ struct candidates {
   A* old;
 };
 
-/// Two counts for a part: keys above the k-th largest key, and keys equal to the k-th largest key. place_kept replaces
-/// the counts by their prefix sums.
+/// Two counts for a part: keys above the k-th largest key, and keys equal to the k-th largest key. `place_kept`
+/// replaces the counts by their prefix sums.
 struct part_note {
   std::uint32_t above, equal;
 };
@@ -103,16 +103,17 @@ struct selection {
   }
 };
 
-/// Returns the source's values for a span: a pointer into the tensor, or `p`, into which the values are loaded.
+/// Returns the source's values for a span. The result is a pointer into the tensor, or `p` if the values must be copied
+/// or computed.
 template <class Source, class A, team Team>
 PITH_HD A const* source_values(Source const& from, Team const& team, std::uint64_t first, std::uint32_t count, A* p) {
   if (count == select_span<A>) return from.load(team, first, constant<select_span<A>>(), p);
   return from.load(team, first, count, p);
 }
 
-/// Returns a span of the values from which the selection is made: the candidates, or all values of the source. If the
-/// source's values were already written back, restores them from the residual. The values of candidates, which include
-/// NaN and infinity, are restored from `found`.
+/// Returns a span of the values from which the selection is made: the candidates, or all values of the source. If
+/// collect_candidates already wrote the values of the span to the residual, reads the values from the residual, and
+/// reads the candidates among them from `found`. NaN and infinity are not in the residual, but they are candidates.
 template <class Source, class A, team Team>
 PITH_HD A const* selection_values(selection<Source> const& of, Team const& team, std::uint64_t first,
                                   std::uint32_t count, A* p) {
@@ -131,7 +132,7 @@ PITH_HD A const* selection_values(selection<Source> const& of, Team const& team,
   return source_values(of.from, team, first, count, p);
 }
 
-/// Computes the previous residuals of a span, that is, the residuals before the write-back.
+/// Computes the previous residuals of a span, which are the residuals before the write-back.
 template <class Source, class A, team Team>
 PITH_HD void selection_olds(selection<Source> const& of, Team const& team, std::uint64_t first, std::uint32_t count,
                             A const* p, A* old) {

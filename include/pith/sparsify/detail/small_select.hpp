@@ -8,11 +8,12 @@
 
 namespace pith::inline v0::detail {
 
-/// The largest tensor size, in spans, for which one block does the whole selection. For such tensors, launching several
-/// kernels would take longer. The second constant applies if k is so small that 4 k keys fit into block-local memory.
+/// The largest tensor size, in spans (selection.hpp), for which one block does the whole selection. For such tensors,
+/// several kernels would take longer. `block_spans_of_few` applies if k is so small that 4 k keys fit into block-local
+/// memory, and `block_spans` applies otherwise.
 inline constexpr std::uint32_t block_spans = 8, block_spans_of_few = 32;
 
-/// If there are at most this many values, each value is ranked by comparison with all other values.
+/// The largest number of values for which each value is compared with all other values.
 inline constexpr std::uint32_t few = 32;
 
 /// The number of keys for which block-local memory has space.
@@ -76,8 +77,8 @@ struct select_in_block {
     if constexpr (keeping_source<Source>) source.leave(team, first, count, p);
   }
 
-  /// Selects the k largest of n <= `few` values: those that fewer than k values precede in descending order of
-  /// magnitude.
+  /// Selects the k largest of n <= `few` values. A value is selected if fewer than k values precede it in descending
+  /// order of magnitude.
   template <class Team>
   PITH_HD choice rank(Team const& team, choice_memory<A>& fast, A const* p) const {
     auto* const list = fast.list.data();
@@ -104,8 +105,8 @@ struct select_in_block {
     }
   }
 
-  /// Finds the k-th largest key. Searches among the keys that reach a lower bound. Searches among all keys if too many
-  /// keys reach the bound, or if group_count() is 0.
+  /// Finds the k-th largest key among the keys that reach a lower bound. If too many keys reach the bound, or if
+  /// group_count() is 0, searches among all keys instead.
   template <class Team>
   PITH_HD bound find(Team const& team, memory& fast, A const* all) const {
     auto const groups = group_count();
@@ -120,16 +121,17 @@ struct select_in_block {
     return {found.least > lower ? found.least : lower, found.equals};
   }
 
-  /// The number of groups, a power of two. Value i belongs to group i modulo this number. A group has 16 to 31 values,
-  /// or fewer if there would otherwise be fewer than 2 k groups. Returns 0 if a group would have fewer than 4 values.
+  /// The number of groups, a power of two. Value i belongs to group i modulo this number. A group has 16 to 32 values,
+  /// or fewer values if there would otherwise be fewer than max(16, 2 k) groups. Returns 0 if a group would have fewer
+  /// than 4 values, or if there would be more than `key_room` groups.
   PITH_HD std::uint32_t group_count() const {
     auto groups = few / 2;
     while (32 * groups <= n || groups < 2 * k) groups *= 2;
     return 4 * groups <= n && groups <= key_room<A> ? groups : 0;
   }
 
-  /// Sets keys[g] to the largest key of group g. The k-th largest of these group maxima is a lower bound of the k-th
-  /// largest key, because at least k keys reach this maximum.
+  /// Sets keys[g] to the largest key of group g. The k-th largest of these maxima is a lower bound of the k-th largest
+  /// key, because the largest keys of k groups reach it.
   template <class Team>
   PITH_HD void find_largest(Team const& team, memory& fast, A const* all, std::uint32_t groups) const {
     auto* const keys = fast.keys.data();
@@ -146,8 +148,8 @@ struct select_in_block {
     });
   }
 
-  /// Copies the keys that reach `least` into block-local memory, while there is space. Returns the number of keys that
-  /// reach `least`.
+  /// Copies the keys that reach `least` into block-local memory, as long as there is space. Returns the number of all
+  /// keys that reach `least`.
   template <class Team>
   PITH_HD std::uint32_t collect(Team const& team, memory& fast, A const* all, key least) const {
     std::uint32_t found = 0;
@@ -163,8 +165,8 @@ struct select_in_block {
     return found;
   }
 
-  /// Finds the largest bound that at least k of `count` keys reach. Determines the bound bit by bit, and stops when
-  /// exactly k keys reach the bound.
+  /// Finds a bound that at least k of `count` keys reach. Determines the bits of the largest such bound from the
+  /// highest bit on, and stops early when exactly k keys reach the bound.
   template <class Reaching>
   PITH_HD bound bisect(std::uint32_t count, Reaching const& reaching) const {
     key least = 0;

@@ -11,7 +11,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Statistics of the values that reach a bound. Each term (below) computes one statistic. The other statistics are 0.
+/// Statistics of the values that reach a bound. A pass computes a list of terms (see below), and each term sets one
+/// statistic. Statistics without a term are 0.
 struct survivors {
   double count = 0, sum = 0, signed_sum = 0, squares = 0, logs = 0, smallest = 0, largest = 0, most_above = 0,
          most_below = 0;

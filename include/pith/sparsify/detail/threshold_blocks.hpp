@@ -10,9 +10,9 @@
 
 namespace pith::inline v0::detail {
 
-/// The values of a source that reach a bound. If more than `capacity` values reach the bound, the kernels write the
-/// first `capacity` of these values, or all n values if `all` is true. A value x reaches the bound if magnitude_bits(x)
-/// >= bound().
+/// The values of a source that reach a bound. A value x reaches the bound if magnitude_bits(x) >= bound(). If more than
+/// `capacity` values reach the bound, the kernels write the first `capacity` of these values, or all n values of the
+/// source if `all` is true.
 template <class Source, class Bound>
 struct large_values {
   Source from;
@@ -63,7 +63,7 @@ struct count_large {
   }
 };
 
-/// Computes the prefix sums of the parts' counts, and the total count.
+/// Computes the prefix sums of the parts' counts, and the number of values in the payload.
 template <class Source, class Bound>
 struct place_large {
   using memory = prefix_memory;
@@ -125,8 +125,8 @@ struct emit_large {
   }
 };
 
-/// If the payload contains all n values, sets x to these values. Otherwise sets x to zero, and scatter_counted then
-/// writes the counted values.
+/// If the payload contains all n values, sets x to these values. Otherwise sets x to zero. `scatter_counted` then
+/// writes the values of the payload.
 template <class In>
 struct expand_all {
   In const* values;
@@ -145,7 +145,7 @@ struct drop_uncounted {
   }
 };
 
-/// Scatters the counted values to their indices, if the payload does not contain all n values.
+/// If the payload does not contain all n values, writes each of the first `*count` values to its index in x.
 template <class In>
 struct scatter_counted {
   In const* values;

@@ -19,7 +19,7 @@ struct search {
   std::uint32_t arrived;  ///< the number of finished blocks of the current kernel
 };
 
-/// The range of bit patterns whose magnitudes reach the bound. Zero is never in this range.
+/// The range [bits(), end()) of the bit patterns of those finite nonzero magnitudes that reach the bound.
 template <class A>
 struct found_bound {
   search const* at;
@@ -33,8 +33,8 @@ struct found_bound {
   PITH_HD bits_of<A> operator()() const { return bits(); }
 };
 
-/// Ends one pass of a search: sets the next bound, or ends the search. The rule computes the next bound. A rule has
-/// these members, whose functions are PITH_HD:
+/// The step at the end of each pass of a search. The step sets the bound of the next pass, which the rule computes, or
+/// ends the search. A rule has these members, whose functions are PITH_HD:
 ///
 ///     first, later                        the terms (survivors.hpp) of the first pass, which includes all nonzero
 ///                                         values, and the terms of each later pass
@@ -42,12 +42,12 @@ struct found_bound {
 ///     next(search&, survivors const&)     returns the next bound, given the values that reach the current bound;
 ///                                         returns the current bound to end the search
 ///
-/// If all nonzero values fit, the search takes all nonzero values. So a decoded tensor can be encoded again without
-/// loss.
+/// If at most `room` values are nonzero, all nonzero values reach the final bound. So a decoded tensor can be encoded
+/// again without loss.
 ///
-/// The final bound is never above the largest magnitude. If the values that reach the final bound do not all fit, the
-/// bound equals the largest magnitude. So one of the largest values is always sent. The squared error is therefore at
-/// most |x|^2 - max |x_i|^2 <= (1 - 1 / n) |x|^2.
+/// The final bound is at most the largest magnitude. More than `room` values can reach the final bound only if this
+/// bound equals the largest magnitude. So at least one of the largest values is always sent. The squared error is
+/// therefore at most |x|^2 - max |x_i|^2 <= (1 - 1 / n) |x|^2.
 template <class Rule, class A>
 struct search_step {
   Rule rule;
@@ -101,7 +101,7 @@ std::size_t search_scratch_bytes(std::uint64_t n) {
   return scratch_for<double>(most * tiles(n));
 }
 
-/// Runs one pass, which computes the terms and then calls `step`.
+/// Runs one pass over the source: computes the sums of the terms, and passes these sums to `step`.
 template <class Terms, executor E, class Source, class At, class Step>
 void sum_once(E const& exec, Source const& from, std::uint64_t n, At const& which, Step const& step, search* at,
               workspace_on<E>& ws) {
@@ -112,9 +112,9 @@ void sum_once(E const& exec, Source const& from, std::uint64_t n, At const& whic
                       take_step<Step, Terms>{step, at, partial, size}, &at->arrived);
 }
 
-/// Finds a bound that about `aim` of the n values reach, where n > 0. At most `room` values reach the bound. The
-/// exception is a bound that equals the largest magnitude. The function launches a fixed sequence of kernels, which do
-/// no work after the end of the search. The result is in `at`.
+/// Finds a bound that about `aim` of the n values reach, where n > 0. At most `room` values reach the bound, or the
+/// bound equals the largest magnitude. The function launches a fixed sequence of kernels. Kernels after the end of the
+/// search do no work. The result is in `at`.
 template <class Rule, executor E, class Source>
 void find_threshold(E const& exec, Rule const& rule, Source const& from, std::uint64_t n, double aim, double room,
                     search* at, workspace_on<E>& ws) {

@@ -15,7 +15,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Codewords in an executor's memory. `numbers` are further numbers that the stage computed from the codewords.
+/// Codewords in an executor's memory. `numbers` are additional numbers that the stage computed from the codewords.
 struct words_in_memory {
   float const* words;
   float const* numbers;
@@ -33,7 +33,7 @@ struct padded_floats {
 };
 
 /// Decodes each of eight symbols to its codeword, multiplied by a scale. If `Signed` is true, each symbol has its own
-/// scale, and the highest bit of the symbol is the scale's sign. Otherwise all symbols share one scale.
+/// scale, and the highest bit of the symbol is the sign of the scale. Otherwise, all symbols have the same scale.
 template <class In, int Bits, bool Signed>
 struct expand_words {
   std::uint8_t const* bytes;
@@ -60,7 +60,7 @@ struct expand_words {
   }
 };
 
-/// A state that holds a codebook in an executor's memory. The state is a copy of the codec's codebook and is not saved.
+/// A copy of the codec's codebook in an executor's memory. This state is not saved.
 template <executor E>
 struct uploaded_words {
   buffer<float, E> words, numbers;
@@ -79,8 +79,8 @@ struct uploaded_words {
   }
 };
 
-/// The base of stages that send codewords. For each run of w elements, where w is the codebook's width, such a stage
-/// sends one symbol of Bits bits.
+/// The base of stages that send indices of codewords. Such a stage sends one symbol of Bits bits for each run of w
+/// elements, where w is the codebook's width.
 template <int Bits, bool Signed>
 class codeword_stage : public codec_base {
  public:

@@ -8,8 +8,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Copies the slices of a tensor with n elements to consecutive memory, converts the elements to accum<In>, and pads
-/// the last slice with zeros.
+/// Copies the slices of a tensor with n elements to contiguous memory. Converts the elements to accum<In>, and pads the
+/// last slice with zeros.
 template <class In>
 struct gather_slices {
   static constexpr std::uint32_t items_per_block = 512;
@@ -34,8 +34,8 @@ struct gather_slices {
   }
 };
 
-/// A sink for decoded slices. The sink adds `offset` to the values, writes each value to its index in the tensor, and
-/// drops the padding.
+/// A sink for decoded slices. The sink adds `offset` to the values, and writes each value to its index in the tensor.
+/// The padding of the last slice is not written.
 template <class In>
 struct slice_sink {
   static constexpr bool takes_blocks = true;
