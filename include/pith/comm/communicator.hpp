@@ -69,8 +69,8 @@ concept has_all_to_all = detail::has_ranks<Comm> &&
 };
 
 /// Sends `mine` to rank `to` and receives `theirs` from rank `from`. All ranks make the call. A rank without a partner
-/// passes its own rank as `to` and as `from`, and may pass empty spans. Otherwise, neither `to` nor `from` may be this
-/// rank. Rings and pairwise swaps use this collective.
+/// passes its own rank as `to` and as `from`, and may pass empty spans. A rank with a partner passes its own rank as
+/// neither. Rings and pairwise swaps use this collective.
 template <class Comm, class E>
 concept has_send_recv = detail::has_ranks<Comm> &&
     requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> theirs) {

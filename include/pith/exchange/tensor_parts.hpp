@@ -37,8 +37,8 @@ struct tensor_parts {
 
 namespace detail {
 
-/// The granule of a codec, in elements. Each part must begin at a multiple of the granule. So parts begin at quantizer
-/// buckets, and at multiples of 8 elements, since 8 elements share a block of random bits.
+/// Each part of a tensor must begin at a multiple of this number of elements, the codec's granule. So parts begin
+/// at quantizer buckets, and at multiples of 8 elements, since 8 elements share a block of random bits.
 template <class C>
 std::uint64_t part_granule(C const& c) {
   if constexpr (requires { c.granule(); }) return std::max<std::uint64_t>(c.granule(), octet);

@@ -73,7 +73,7 @@ struct sidco_rule {
                                    terms<how_many, magnitude_sum, log_sum, least_magnitude, largest_magnitude>,
                                    terms<how_many, magnitude_sum, square_sum, least_magnitude, largest_magnitude>>;
 
-  std::int32_t fixed, most;  ///< the fixed number of stages (0: the number is in `memory`); the largest number of stages
+  std::int32_t fixed, most;  ///< the fixed number of stages (0: the number is in `memory`); the largest number
   sidco_memory* memory = nullptr;
 
   /// The largest number of passes: one per stage, one to count the kept entries, and up to three additional stages if

@@ -80,8 +80,8 @@ struct strata {
   static double widest(std::uint64_t n, std::uint64_t k) { return n == 0 ? 1 : static_cast<double>((n + k - 1) / k); }
 };
 
-/// Copies element `drawn` to the kept value `kept`. With `unbiased`, multiplies the value by `width`, which is the
-/// number of elements in the stratum.
+/// Copies the element with index `drawn` to the kept value with index `kept`. With `unbiased`, multiplies the value by
+/// `width`, which is the number of elements in the stratum.
 template <class In, scaling Scaling>
 struct keep_drawn {
   In const* x;

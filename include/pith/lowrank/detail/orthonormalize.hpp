@@ -182,7 +182,7 @@ struct gram_schmidt {
       for (std::uint64_t row = i; row < end; row += lanes) f(row);
     });
   }
-  /// Sets *sum to p_a . p_c.
+  /// Sets *sum to the dot product of columns a and c of p.
   template <class Team>
   PITH_HD void multiply(Team const& team, double* sum, std::uint64_t a, std::uint64_t c) const {
     auto const self = *this;

@@ -131,7 +131,7 @@ struct select_in_block {
   }
 
   /// Sets keys[g] to the largest key of group g. The k-th largest of these maxima is a lower bound of the k-th largest
-  /// key, because the largest keys of k groups reach it.
+  /// key, because k maxima are keys of at least this size.
   template <class Team>
   PITH_HD void find_largest(Team const& team, memory& fast, A const* all, std::uint32_t groups) const {
     auto* const keys = fast.keys.data();
