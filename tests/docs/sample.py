@@ -3,8 +3,9 @@
 
     sample.py SEED [PAGES [COMMENTS]]    60 sentences of pages, then 40 of comments; equal seeds print equal samples
 
-A reader of a page has read the heading and the paragraph up to a sentence, and a reader of a comment sees the declaration
-below it. So these are printed above each sentence.
+A reader of a page has read the heading, the paragraph up to a sentence and, of a list, the paragraph before it and the
+previous item. A reader of a comment sees the header's first line, the class and the declaration. So these are printed
+above each sentence.
 """
 import pathlib
 import random
@@ -14,27 +15,34 @@ import sys
 import prose
 
 SHORTEST = 6  # words
+ITEM = re.compile(r"- |\d+\. ")
 
 
-def sentences(text, place):
-    """Each sentence of a paragraph with its place and the sentences before it."""
+def sentences(text, place, before=""):
+    """Each sentence of a paragraph with its place and the text before it, which begins with `before`."""
     plain = re.sub(r"\s+", " ", text).strip(" -")
     parts = re.split(r"(?<=[.:])\s+(?=[A-Z`\[*])", plain)
-    return [(place, " ".join(parts[:i]), s) for i, s in enumerate(parts) if len(s.split()) >= SHORTEST]
+    return [(place, " ".join([before, *parts[:i]]), s) for i, s in enumerate(parts) if len(s.split()) >= SHORTEST]
 
 
 def of_page(path):
     """The sentences of a page, without headings, tables and code."""
     lines = path.read_text().splitlines()
     found, paragraph, heading = [], [], ""
+    before_list = previous = ""
 
     def end():
-        found.extend(sentences("\n".join(paragraph), f"{path.name}: {heading}"))
+        nonlocal before_list, previous
+        text = " ".join(paragraph)
+        is_item = ITEM.match(text)
+        found.extend(sentences(text, f"{path.name}: {heading}", f"{before_list} {previous}" if is_item else ""))
+        if text:
+            before_list, previous = (before_list, text) if is_item else (text, "")
         paragraph.clear()
 
     for line, kind in zip(lines, prose.of_page(lines)):
         is_prose = kind != "|" and line.strip() and not line.lstrip().startswith(("#", "|"))
-        if not is_prose or re.match(r"- |\d+\. ", line):
+        if not is_prose or ITEM.match(line):
             end()
         if line.startswith("#"):
             heading = line.strip("# ")
@@ -46,14 +54,17 @@ def of_page(path):
 
 def of_header(path):
     """The sentences of a header's /// comments, without contract blocks."""
-    found, block = [], []
-    for line in [*path.read_text().splitlines(), ""]:
+    lines = path.read_text().splitlines()
+    found, block, outer = [], [], ""
+    for line in [*lines, ""]:
         comment = re.match(r"\s*///\s?(?!<)(.*)", line)
         if comment and not re.match(r"\s{2,}\w", comment[1]):
             block.append(comment[1])
         elif block and not comment and not line.lstrip().startswith("template"):
-            found += sentences(" ".join(block), f"{path.relative_to(prose.ROOT / 'include')}: {line.strip()}")
+            found += sentences(" ".join(block), f"{lines[0].strip('/ ')}; {outer}{line.strip()}")
             block = []
+        if re.match(r"(class|struct) .*\{$", line):
+            outer = f"{line.strip(' {')}: "
     return found
 
 
