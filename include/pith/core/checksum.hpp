@@ -80,7 +80,8 @@ constexpr std::uint64_t hash_blocks(std::uint64_t bytes) { return bytes / hash_b
 
 }  // namespace detail
 
-/// The checksum of `bytes`: the sum of the terms of all blocks, modulo 2^64. `bytes` must be 8-byte aligned.
+/// The checksum of `bytes`: the sum of the terms (hash_block_at) of all blocks, modulo 2^64. `bytes` must be 8-byte
+/// aligned.
 ///
 ///   properties  a change of exactly one aligned 8-byte word always changes the checksum, since each step of the hash
 ///               is a permutation

@@ -32,8 +32,8 @@ concept contiguous_range_of = (std::is_lvalue_reference_v<R> || std::is_const_v<
 
 }  // namespace detail
 
-/// A span of `size()` elements in the memory space `Space`. Only a host span is a range, so a device span does not
-/// convert to a host span.
+/// A span of `size()` elements in the memory space `Space`. Only a host span is a range, so no function that
+/// expects a host span or a range accepts a device span.
 template <class T, detail::memory_space Space = host_space>
 class span {
  public:

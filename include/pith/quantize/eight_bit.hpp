@@ -80,7 +80,7 @@ constexpr bool has_an_edge_a_cell() {
 }
 static_assert(has_an_edge_a_cell<snap::nearest>() && has_an_edge_a_cell<snap::floor>());
 
-/// Returns the index of the point for the value `twice` / 2, or 0 if `twice` is NaN.
+/// Returns the index of the point to which How rounds the value `twice` / 2, or 0 if `twice` is NaN.
 template <snap How>
 PITH_HD inline std::uint32_t tree_code(float twice) {
   static constexpr auto cells = make_cells<How>();
@@ -103,7 +103,7 @@ struct eight_bit_rule {
   }
   PITH_HD double merge(double a, double b) const { return larger{}(a, b); }
 
-  /// A scale of type double keeps 29 bits, and a point has 24 bits. So the product of a scale and a point is exact in
+  /// A scale of type double keeps 29 significant bits, and a point has 24. So their product, of 53 bits, is exact in
   /// double precision.
   template <class A>
   PITH_HD A finish(double largest, std::uint64_t, A) const {

@@ -48,7 +48,7 @@ class compressor {
   /// Serialises the state, in the format of docs/state_format.md.
   std::vector<std::byte> export_state();
   /// Restores a state that export_state of this class or of pith::compressor returned, for the same codec, shape and
-  /// `whose`. Throws std::invalid_argument, before any change, if the bytes are not such a state.
+  /// tensor id. Throws std::invalid_argument, before any change, if the bytes are not such a state.
   void import_state(span<std::byte const> bytes);
 
   shape const& dims() const;

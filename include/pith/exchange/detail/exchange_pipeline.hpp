@@ -70,8 +70,8 @@ class exchange_pipeline {
   tensors& model() { return tensors_; }
   Comm& comm() { return comms_.all(); }
 
-  /// Changes codecs for the next steps. `prepare()` makes the new states, and throws if a codec is wrong. `apply()`
-  /// sets the codecs.
+  /// A change of codecs has two parts. prepare() makes the new states, and throws if a codec is wrong. apply() sets the
+  /// codecs and states for the next steps.
   typename tensors::change prepare(std::vector<any_codec<In, E>> codecs) const {
     require_all_served(codecs);
     return tensors_.prepare(exec_, std::move(codecs));
