@@ -79,8 +79,8 @@ PITH_HD void fold_rows(Team const& team, T* lanes, std::uint32_t rows, Stride st
   }
 }
 
-/// For each row, merges value `half + j` into lane j, for j < `upper`. A row has `half` lanes and `half + upper` values,
-/// which f returns.
+/// For each row, merges value `half + j` into lane j, for j < `upper`. A row has `half` lanes. f returns the `half +
+/// upper` values of a row.
 template <team Team, class T, class F, class Merge>
 PITH_HD void merge_upper(Team const& team, T* lanes, std::uint32_t rows, std::uint32_t half, std::uint32_t upper,
                          F const& f, Merge merge) {
