@@ -15,7 +15,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Parses rated(chain) or rated(chain,dense_from). A last argument `dense` sets the rate to 1.
+/// Parses rated(chain) or rated(chain,dense_from). In rated(chain,dense) and rated(chain,dense_from,dense), the codec's
+/// rate is 1.
 template <class Parser>
 auto rated_from(syntax::term const& t, Parser) {
   auto const is_dense = t.arguments.size() > 1 && t.arguments.back().text == "dense";
