@@ -17,7 +17,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The costs of one choice: its error and its number of bytes. The unit of error is a bin.
+/// The costs of one choice: its error and its number of bytes. The unit of error is a bin, which is the error limit
+/// divided by l_greco_options::bins.
 struct knapsack_choice {
   std::uint32_t bins;
   std::uint64_t bytes;

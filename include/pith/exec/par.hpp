@@ -160,7 +160,7 @@ class par_executor : public detail::host_memory {
 static_assert(executor<par_executor<thread_pool>>);
 
 /// Returns an executor for a runner that the caller owns, such as a thread_pool or an adaptor for a framework's
-/// threads. Loops use the instruction set `level`, as in seq_executor.
+/// threads. Loops use the instruction set `level` or, without this argument, the best one that the processor supports.
 template <parallel_runner R>
 par_executor<R> par(R& runner) {
   return par_executor<R>(runner);

@@ -10,7 +10,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Returns x itself if In is accum<In>, otherwise scratch memory for as many values of accum<In>.
+/// Returns x itself if In is accum<In>, otherwise scratch memory for as many values of accum<In>. The caller writes
+/// these values, and `narrow` then converts them to x.
 template <class In, class E>
 values_on<E, accum<In>> widened(values_on<E, In> x, workspace_on<E>& ws) {
   if constexpr (std::same_as<In, accum<In>>) {
