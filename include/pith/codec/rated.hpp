@@ -130,8 +130,8 @@ class rated : public codec_base {
     detail::decode_payload<In>(codec_, cx, payload, x, replicated);
   }
 
-  /// True if the step is not dense, and C can encode from a source. If `measuring` has set rates, C must also measure
-  /// the kept energy in the pass that encodes.
+  /// True if the step is not dense and C can encode from a source. If `measuring` has set rates, the result is true
+  /// only if C can also measure the kept energy in the pass that encodes.
   template <executor E>
   bool can_encode_from(shape const& dims) const {
     auto const can_measure = detail::measures_from<C, float, E, ext::plain_source<float>>;

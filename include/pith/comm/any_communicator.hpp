@@ -40,8 +40,9 @@ struct communicator_memory : host_memory {
 
 }  // namespace PITH_ISA_NAMESPACE
 
-/// A request of any type. The request is stored inside this object, so a call does not allocate. Memory that a failed
-/// call uses is never freed (lent.hpp), because the type of the request is unknown.
+/// A request of any type. The request is stored inside this object, so a call does not allocate. The type of the
+/// request is unknown, and some transports may write to the memory of a failed call. So this memory is never freed
+/// (lent.hpp).
 class erased_request {
  public:
   template <class R, class Exec>

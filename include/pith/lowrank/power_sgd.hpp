@@ -147,8 +147,8 @@ class power_sgd : public codec_base {
     }
   }
 
-  /// Computes the rank's own share of the mean (feedback/detail/own_share.hpp). This is P Q^T, where Q is the factor
-  /// that this rank produced in the last round, and takes one additional product.
+  /// Computes the rank's own share of the mean (feedback/detail/own_share.hpp). The share is P Q^T, where Q is the
+  /// factor that this rank produced in the last round. This takes one additional product.
   template <real In, executor E>
   void own_contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
                         factors<accum<In>, E> const& replicated) const {

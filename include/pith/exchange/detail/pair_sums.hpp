@@ -40,8 +40,9 @@ struct add_values {
   }
 };
 
-/// Moves the sum of an element to the first list that contains the element, and leaves zero for later lists. A sum of
-/// zero becomes padding, which has the index `no_index`.
+/// Moves the sum of an element to the element's entry in the first list that contains the element, and clears the
+/// stored sum. In later lists, the element's entry becomes padding, which has the index `no_index`, as does any sum of
+/// zero.
 template <class In>
 struct take_sums {
   listed_sums<In> of;

@@ -35,9 +35,9 @@ struct sample_keys {
   }
 };
 
-/// Finds the lower bound of the candidates' keys. Let s be the sampled key at position `rank` in descending order, where the
-/// largest key has position 1. The bound has the first two digits (digits.hpp) of s, followed by zeros. Infinity and
-/// NaN are always candidates.
+/// Finds the lower bound of the candidates' keys. Let s be the sampled key at position `rank` in descending order,
+/// where the largest key has position 1. The bound has the first two digits (digits.hpp) of s, followed by zeros.
+/// Infinity and NaN are always candidates.
 template <class Source>
 struct find_bound {
   using A = typename selection<Source>::A;

@@ -32,8 +32,8 @@ struct selection_size {
   /// Returns the sizes for n and k. If k is small compared with n, a sample gives a lower bound of the k-th largest
   /// key. On average, m = samples * k / n sampled keys are among the k largest keys. The bound is the sampled key with
   /// rank m + 4 sqrt(m) + 2. This rank is about four standard deviations above m, so the bound exceeds the k-th largest
-  /// key about once in ten thousand cases. If k is at most n / 32, `room` is at least 2 k, so
-  /// that k nonzero values and k zeros fit.
+  /// key about once in ten thousand cases. If k is at most n / 32, `room` is at least 2 k. So the candidates fit if
+  /// they are k nonzero values and k zeros.
   static selection_size of(std::uint64_t n, std::uint64_t k) {
     if (n < 16384 || k > n / 4) return {n, k};
     auto const samples = std::clamp<std::uint64_t>(n / 256 / sampled_line * sampled_line, 4096, 16384);

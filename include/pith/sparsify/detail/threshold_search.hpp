@@ -42,11 +42,11 @@ struct found_bound {
 ///     next(search&, survivors const&)     returns the next bound, given the values that reach the current bound;
 ///                                         returns the current bound to end the search
 ///
-/// If at most `room` values are nonzero, all nonzero values reach the final bound. So a decoded tensor can be encoded
-/// again without loss.
+/// The search guarantees two properties. First, if at most `room` values are nonzero, all nonzero values reach the
+/// final bound. So a decoded tensor can be encoded again without loss.
 ///
-/// The final bound is at most the largest magnitude. More than `room` values can reach the final bound only if this
-/// bound equals the largest magnitude. So at least one of the largest values is always sent. The squared error is
+/// Second, the final bound is at most the largest magnitude. More than `room` values can reach the final bound only if
+/// this bound equals the largest magnitude. So at least one of the largest values is always sent. The squared error is
 /// therefore at most |x|^2 - max |x_i|^2 <= (1 - 1 / n) |x|^2.
 template <class Rule, class A>
 struct search_step {
