@@ -11,7 +11,7 @@
 #include "../../examples/train/stopwatch.hpp"
 #include "../../examples/train/worker.hpp"
 
-#include <pith/comm/mpi.hpp>
+#include <pith/comm/any_communicator.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 
 #include <range/v3/view/zip.hpp>
@@ -71,7 +71,7 @@ inline std::vector<float> gradient_of(std::size_t n, unsigned rank) {
 /// A method on a workload.
 class subject {
  public:
-  subject(pith::mpi_communicator& comm, tensors const& all, std::string const& codec, std::vector<float> const& values)
+  subject(pith::any_communicator& comm, tensors const& all, std::string const& codec, std::vector<float> const& values)
       : exchange_(pith::seq, comm, all, policy_of(codec)),
         alone_comm_(replaying_communicator(MPI_COMM_WORLD)),
         alone_(pith::seq, alone_comm_, all, policy_of(codec)),
@@ -127,7 +127,7 @@ class subject {
     return alone_comm_.watched().noted();
   }
 
-  pith::gradient_exchange<float, pith::seq_executor, pith::mpi_communicator> exchange_;
+  pith::gradient_exchange<float, pith::seq_executor, pith::any_communicator> exchange_;
   alone_communicator alone_comm_;
   pith::gradient_exchange<float, pith::seq_executor, alone_communicator> alone_;
   std::vector<float> const* values_;
@@ -140,7 +140,7 @@ inline std::size_t steps_for(double seconds, timed_step const& first) {
   return std::clamp<std::size_t>(static_cast<std::size_t>(seconds / (2 * first.seconds)), 3, 15);
 }
 
-inline measured measure(pith::mpi_communicator& comm, interface const& link, tensors const& all,
+inline measured measure(pith::any_communicator& comm, interface const& link, tensors const& all,
                         std::string const& codec, std::vector<float> const& values, double seconds) {
   auto s = subject(comm, all, codec, values);
   auto const first = s.step(link);

@@ -3,6 +3,10 @@
 //   mpirun -n 4 network_bench --rate 100 --interface eth0 --workload 4096 --workload LSTM
 #include "measure.hpp"
 
+#include <pith/comm/mpi.hpp>
+#include <pith/comm/pairwise.hpp>
+#include <pith/comm/reproducible_sums.hpp>
+
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <range/v3/algorithm/contains.hpp>
@@ -17,6 +21,7 @@ namespace {
 
 struct options {
   double rate = 0, seconds = 3;
+  bool is_pairwise = false;
   std::string interface;
   std::vector<std::string> workloads = {"256"}, methods;
 };
@@ -39,8 +44,14 @@ bool is_wanted(options const& o, network::method const& m) {
   return o.methods.empty() || ranges::contains(o.methods, std::string_view(m.family));
 }
 
+pith::any_communicator communicator(options const& o) {
+  using pairs = pith::reproducible_sums<pith::pairwise<pith::mpi_communicator>>;
+  if (o.is_pairwise) return pith::any_communicator::owning([] { return pairs(MPI_COMM_WORLD); });
+  return pith::any_communicator::owning([] { return pith::mpi_communicator(MPI_COMM_WORLD); });
+}
+
 void measure_all(options const& o) {
-  auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
+  auto comm = communicator(o);
   auto const link = network::interface(o.interface);
   if (comm.rank() == 0) print_header();
   for (auto const& workload : o.workloads) {
@@ -60,6 +71,7 @@ int run(int argc, char** argv) {
       CLI::App("Steps of an exchange over the links of this machine, as comma-separated values.", "network_bench");
   auto o = options();
   app.add_option("--rate", o.rate, "the links' rate in Mbit/s, for the table; 0: no limit");
+  app.add_flag("--pairwise", o.is_pairwise, "measure reproducible_sums<pairwise<mpi_communicator>>");
   app.add_option("--interface", o.interface, "the interface whose bytes are counted");
   app.add_option("--workload", o.workloads, "KiB of a tensor, or ResNet-20, VGG-11 or LSTM; repeatable")
       ->allow_extra_args(false);
