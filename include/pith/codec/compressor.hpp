@@ -78,12 +78,11 @@ class compressor {
   ///               state is of another rank, seed, element type, tensor or codec
   void import_state(span<std::byte const> bytes) {
     constexpr auto* call = "compressor::import_state";
-    auto const parts = detail::open_states(call, bytes);
+    auto const states = detail::matching_states(call, bytes, state_words());
     auto size = detail::field_counter();
     state_.fields(size);
-    detail::require_words(call, state_words(), parts.words);
-    detail::require_size(call, "states", size.bytes, parts.states.size(), " bytes");
-    auto loaded = detail::field_loader<E>(exec_, parts.states.data());
+    detail::require_size(call, "states", size.bytes, states.size(), " bytes");
+    auto loaded = detail::field_loader<E>(exec_, states.data());
     state_.fields(loaded);
     exec_.wait();
   }

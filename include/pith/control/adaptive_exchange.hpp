@@ -270,9 +270,7 @@ class adaptive_exchange {
   };
 
   restored restore(span<std::byte const> bytes) const {
-    auto const parts = detail::open_states(call, bytes);
-    detail::require_words(call, controller_words(), parts.words);
-    auto const saved = detail::open_adaptive(call, parts.states);
+    auto const saved = detail::open_adaptive(call, detail::matching_states(call, bytes, controller_words()));
     auto next = restored{controller_, saved.head, saved.exchange};
     next.controller.load(saved.controller);
     exchange_.require_state(next.states, codecs_at(choices(next.controller, next.head.step)));

@@ -219,9 +219,7 @@ class gradiveq {
     std::vector<kernel> kernels;
   };
   progress restore(char const* call, span<std::byte const> bytes) const {
-    auto const saved = detail::open_states(call, bytes);
-    detail::require_words(call, words(), saved.words);
-    auto from = detail::byte_reader(call, saved.states);
+    auto from = detail::byte_reader(call, detail::matching_states(call, bytes, words()));
     auto const phase = from.take<gradiveq_phase>();
     auto const steps = from.take<std::uint64_t>();
     auto const first = from.take<first_losses>();

@@ -344,13 +344,12 @@ class gradient_exchange {
   span<std::byte const> require_state(span<std::byte const> bytes, std::vector<codec_type> const& codecs) const {
     require_between_steps("import_state");
     detail::require_size(importing, "codecs", tensors().size(), codecs.size(), " entries");
-    auto const parts = detail::open_states(importing, bytes);
     auto next = model().prepare(exec_, codecs);
     auto size = detail::field_counter();
     for (std::size_t i = 0; i < tensors().size(); ++i) model().fields(i, next, size);
-    detail::require_words(importing, state_words(std::move(next)), parts.words);
-    detail::require_size(importing, "states", size.bytes, parts.states.size(), " bytes");
-    return parts.states;
+    auto const states = detail::matching_states(importing, bytes, state_words(std::move(next)));
+    detail::require_size(importing, "states", size.bytes, states.size(), " bytes");
+    return states;
   }
 
  private:

@@ -112,4 +112,13 @@ inline void require_words(char const* call, std::string_view own, std::string_vi
   }
 }
 
+/// Returns the values of the states in the result of `save_states`. Throws std::invalid_argument if the bytes are
+/// damaged or have another format, or if their description is not `own_words`.
+inline span<std::byte const> matching_states(char const* call, span<std::byte const> saved,
+                                             std::string_view own_words) {
+  auto const parts = open_states(call, saved);
+  require_words(call, own_words, parts.words);
+  return parts.states;
+}
+
 }  // namespace pith::inline v0::detail

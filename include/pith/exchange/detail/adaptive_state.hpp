@@ -41,7 +41,7 @@ inline std::vector<std::byte> save_adaptive(std::string const& words, adaptive_p
   return save_states(words, to.bytes);
 }
 
-/// Splits the result of `open_states` into its parts.
+/// Splits the values of an adaptive_exchange's states into their parts.
 inline adaptive_parts open_adaptive(char const* call, span<std::byte const> states) {
   auto head = adaptive_header();
   require(states.size() >= sizeof head, call, ": the state must have at least ", sizeof head, " bytes, got ",
