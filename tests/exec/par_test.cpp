@@ -42,7 +42,7 @@ static_assert(pith::detail::host_executor<pith::par_executor<engine>>);
 static_assert(std::is_same_v<decltype(pith::par()), pith::par_executor<pith::thread_pool>>);
 
 /// Large enough that every block and every index is shared with the threads.
-constexpr std::uint64_t many = 150'003;
+constexpr std::uint64_t many = 98'307;
 
 template <class In>
 struct same_as_seq {

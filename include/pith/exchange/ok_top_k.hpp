@@ -105,8 +105,7 @@ struct collect_pairs {
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than all other values
 ///   errors      the result may differ from the k largest exact sums. If a rank has more than ceil(k / N) entries for
 ///               an owner, the rank sends only ceil(k / N) of these entries; with error feedback, the residual contains
-///               the unsent entries.
-///               An owner sends only 2 ceil(k / N) sums of its region
+///               the unsent entries. An owner sends only 2 ceil(k / N) sums of its region
 ///   properties  outside an exchange, ok_top_k behaves as the codec top_k. In error_feedback, the residual omits each
 ///               entry that the rank sent, if the result contains a sum at the entry's index. So N x mean + sum of
 ///               residuals = sum of compensated gradients

@@ -96,7 +96,7 @@ inline namespace PITH_ISA_NAMESPACE {
 ///
 ///   owns        no threads. The runner must outlive the executor and the executor's copies. A default-constructed
 ///               executor uses only the calling thread
-///   throws      exceptions that the runner throws. A thread_pool also throws the first exception of a body
+///   throws      the exceptions of the runner and of bodies. Of several exceptions, a thread_pool throws the first
 ///   nests       if the runner's runs may nest. While a thread_pool runs a call, the work of every other call runs on
 ///               the thread that made this other call
 ///   complexity  no call allocates
@@ -160,7 +160,8 @@ class par_executor : public detail::host_memory {
 static_assert(executor<par_executor<thread_pool>>);
 
 /// Returns an executor for a runner that the caller owns, such as a thread_pool or an adaptor for a framework's
-/// threads. Loops use the instruction set `level` or, without this argument, the best one that the processor supports.
+/// threads. Loops use the instruction set `level`, or the one that the compiler flags enable if this one is larger. By
+/// default, `level` is best_isa().
 template <parallel_runner R>
 par_executor<R> par(R& runner) {
   return par_executor<R>(runner);

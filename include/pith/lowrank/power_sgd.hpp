@@ -189,8 +189,8 @@ class power_sgd : public codec_base {
   std::uint64_t p_size(shape const& dims) const { return dims.rows * rank(dims); }
   std::uint64_t q_size(shape const& dims) const { return dims.columns() * rank(dims); }
 
-  /// Replaces a column of a factor with random numbers if the column is zero or contains NaN or infinity. Otherwise,
-  /// such a column would stay zero or NaN in all later steps.
+  /// Replaces a column of a factor with random numbers if the column is zero or contains NaN or infinity. Without this
+  /// replacement, such a column would stay zero or NaN in all later steps.
   template <class E, class A>
   void renew(E const& exec, encoding_id const& id, shape const& dims, std::uint64_t rows, A* factor) const {
     exec.for_each_block(rank(dims), detail::renew_column<A>{draws(shared(id)), factor, rows, rank(dims)});

@@ -26,16 +26,16 @@ struct redsync_rule {
 
 }  // namespace detail
 
-/// Keeps between k and 2 k - 1 entries of largest magnitude, where k = max(1, floor(density n)). A binary search in
-/// [0, max |x_i|] finds the threshold in at most 10 passes. If there are ties or a few huge elements, the search may
-/// find no threshold for so many entries. In this case, redsync keeps fewer than k entries, but at least one entry of
-/// the largest magnitude. The following properties differ from those of `threshold_estimator`:
+/// Keeps between k and 2 k - 1 entries of largest magnitude, where k = max(1, floor(density n)). A binary search in [0,
+/// max |x_i|] finds the threshold in at most 10 passes. If there are ties or a few huge elements, the search may find
+/// no threshold for so many entries. In this case, redsync may keep fewer than k entries, but keeps at least one entry
+/// of the largest magnitude. The following properties differ from those of `threshold_estimator`:
 ///
 ///   complexity  one pass for the largest magnitude, about 4 and at most 10 passes to count, and two to write
 ///   reference   Fang, Fu, Yang and Hsieh, RedSync: Reducing Synchronization Bandwidth for Distributed Deep Learning
 ///               Training System, JPDC 2019 ("threshold binary search"). The published code searches only in [mean,
-///               max], raises the threshold if more than k / 2 entries pass, and stops after three passes. So the
-///               published code keeps 0.1 k to 2.1 k entries
+///               max], raises the threshold if more than k / 2 entries pass, and stops after three passes. It keeps
+///               0.1 k to 2.1 k entries
 class redsync : public threshold_estimator<detail::redsync_rule> {
  public:
   explicit redsync(double density) : threshold_estimator("redsync", density, {}) {}

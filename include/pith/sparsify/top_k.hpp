@@ -29,7 +29,7 @@ namespace pith::inline v0 {
 ///   properties  a projection, contractive with delta = k / n, and nestable. Ties go to the smaller index
 ///   reference   Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017. Like Deep
 ///               Gradient Compression (Lin et al., ICLR 2018), top_k first computes a bound from a sample, and then
-///               searches only among the values above this bound. Unlike in that paper, top_k always keeps exactly k
+///               searches among the values that reach this bound. Unlike in that paper, top_k always keeps exactly k
 ///               entries
 template <detail::index_coder Coder = packed_indices>
 class top_k : public sparsifier<top_k<Coder>, Coder> {

@@ -24,8 +24,8 @@ struct bucket_limits {
 };
 
 /// If `requested` is set, returns it as the limit of all buckets. Otherwise, returns the default of
-/// exchange_options::bucket_bytes. The default limit of the first bucket is smaller, so that the first bucket is sent
-/// early. Latency dominates transfers below 1 MiB, and buckets above 25 MiB need much memory.
+/// exchange_options::bucket_bytes. For a model of at least 2 MiB, the default limit of the first bucket is smaller, so
+/// that this bucket is sent early. Latency dominates transfers below 1 MiB, and buckets above 25 MiB need much memory.
 inline bucket_limits limits_for(std::size_t bytes, std::optional<std::size_t> requested) {
   constexpr std::size_t usual = 8, least = std::size_t{1} << 20, most = std::size_t{25} << 20;
   if (requested) return {*requested, *requested};
