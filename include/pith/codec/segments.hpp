@@ -13,8 +13,8 @@
 
 namespace pith::inline v0 {
 
-/// A tensor of a batch, which is a list of tensors that one call encodes. `first` is the offset of the tensor's
-/// gradient, in elements.
+/// A tensor of a batch, which is a list of tensors that one call encodes or decodes. `first` is the offset of the
+/// tensor's gradient, in elements.
 struct tensor_place {
   shape dims;
   std::uint64_t first = 0;
