@@ -19,10 +19,10 @@ struct clip : pith::codec_base {
 };
 
 /// A policy that changes its state too early, once a round.
-struct impatient : pith::residual {
+struct impatient : pith::residual<> {
   template <class In, pith::executor E>
   void compensate(pith::context<In, E> const&, pith::values_on<E, In const>, pith::values_on<E, pith::accum<In>>,
-                  pith::residual::local<pith::accum<In>, E>&) const {}
+                  pith::residual<>::local<pith::accum<In>, E>&) const {}
 };
 
 /// Keeps to itself what a rank's own part is.

@@ -257,7 +257,7 @@ TEST_CASE("a chain that does not contract at this size is refused with its remed
 }
 
 TEST_CASE("a policy may settle with the mean") {
-  struct announcing : pith::residual {
+  struct announcing : pith::residual<> {
     std::string name() const { return "announcing"; }
     void after_exchange(pith::context<float, pith::seq_executor> const& cx, pith::value_view<float> mean,
                         pith::no_state&, local<float, pith::seq_executor>&) const {

@@ -1,4 +1,8 @@
 // tests/feedback/fused_test.cpp — feedback in the pass that encodes has the bits of feedback step by step.
+#include <pith/codec/any_chain.hpp>
+#include <pith/codec/rated.hpp>
+#include <pith/feedback/no_feedback.hpp>
+#include <pith/feedback/own_residual.hpp>
 #include <pith/pith.hpp>
 #include <pith/quantize/natural.hpp>
 #include <pith/quantize/one_bit.hpp>
@@ -17,7 +21,7 @@ using namespace support;
 namespace {
 
 /// The residual without a source, so that nothing is fused.
-struct step_by_step : pith::residual {
+struct step_by_step : pith::residual<> {
   using residual::residual;
   bool has_source() const { return false; }
 };
@@ -141,7 +145,21 @@ TEST_CASE("so do a user's quantizer and sparsifier") {
   agrees<double>(chunk_max());
   agrees<pith::half>(chunk_max());
   agrees<float>(chunk_max() | nearest4());
-  static_assert(pith::detail::fuses_feedback<chunk_max, pith::residual, float, pith::seq_executor>);
+  static_assert(pith::detail::fuses_feedback<chunk_max, pith::residual<>, float, pith::seq_executor>);
+}
+
+TEST_CASE("the code for several passes is compiled only for codecs and policies that need it") {
+  using E = pith::seq_executor;
+  using namespace pith::detail;
+  using sparse = decltype(pith::top_k(0.01) | pith::qsgd<8>());
+  using rotated = decltype(pith::hadamard() | pith::qsgd<8>());
+  static_assert(always_encodes_from<pith::qsgd<8>, E> && always_encodes_from<sparse, E>);
+  static_assert(!always_encodes_from<rotated, E>);          // a tile may span two blocks
+  static_assert(!always_encodes_from<pith::power_sgd, E>);  // lossless for vectors
+  static_assert(!always_encodes_from<pith::any_chain<float, E>, E>);
+  static_assert(!always_encodes_from<pith::rated<pith::top_k<>>, E>);  // dense at high rates
+  static_assert(always_has_source<pith::residual<>> && always_has_source<pith::no_feedback>);
+  static_assert(!always_has_source<decltype(pith::residual(0.9, 0.5))> && !always_has_source<pith::own_residual>);
 }
 
 TEST_CASE("a quantizer without scales keeps it in its one pass") {

@@ -10,11 +10,11 @@ using namespace support;
 namespace {
 
 /// One policy for one tensor.
-template <class In>
+template <class In, class F = pith::residual<>>
 struct moments {
   using A = pith::accum<In>;
 
-  pith::residual policy;
+  F policy;
   pith::shape dims;
   decltype(pith::make_local<In>(pith::seq, policy, dims)) local = pith::make_local<In>(pith::seq, policy, dims);
   pith::workspace<> ws = pith::workspace<>(pith::span<std::byte>());
@@ -49,7 +49,7 @@ TEST_CASE_TEMPLATE("what was not sent is added to the next gradient", In, float,
 }
 
 TEST_CASE("beta decays the residual and gamma scales the gradient, from the first step on") {
-  auto f = moments<float>{pith::residual(0.5, 0.25), {2}};
+  auto f = moments<float, decltype(pith::residual(0.5, 0.25))>{pith::residual(0.5, 0.25), {2}};
   CHECK(f.compensate({4, -8}) == std::vector<double>{1, -2});
   f.update({1, -2}, {0, -3});
   CHECK(f.kept() == std::vector<double>{0.5, 0.5});

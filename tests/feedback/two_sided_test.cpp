@@ -25,7 +25,7 @@ using pith::two_sided;
 namespace {
 
 /// Sum of received + server's e + mean of the ranks' e = sum of mean gradients over 12 steps of 3 ranks.
-template <class In, class C, class S, class F = pith::residual>
+template <class In, class C, class S, class F = pith::residual<>>
 void conserves(C const& codec, S const& server, pith::shape dims, F const& worker = F()) {
   auto const both = error_feedback(codec, two_sided<S, F>(server, worker));
   CAPTURE(both.name());

@@ -229,7 +229,7 @@ static_assert(pith::detail::reports_contribution<pith::power_sgd, float, exec> &
 // Memoryless policies take any codec, and have no excess to keep.
 static_assert(pith::detail::memoryless<pith::signum_momentum> && pith::detail::memoryless<pith::no_feedback> &&
               !pith::detail::memoryless<ef21> && !pith::detail::memoryless<momentum> &&
-              !pith::detail::memoryless<pith::residual>);
+              !pith::detail::memoryless<pith::residual<>>);
 static_assert(codecs<ef_by<clip, pith::signum_momentum>, ef_by<sampled_threshold, pith::no_feedback>>);
 static_assert(pith::traits_of<ef<pith::threshold<>>>.rates == pith::rate_form::fed_back &&
               pith::traits_of<ef_by<pith::threshold<>, pith::no_feedback>>.rates == pith::rate_form::bounded);

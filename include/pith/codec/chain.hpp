@@ -237,12 +237,13 @@ class chain : public codec_base {
     auto const through = get<0>().template transformed<In>(cx.id, cx.dims, from);
     get<1>().encode_from(at<1>(cx), through, y);
   }
+  static constexpr bool encodes_every_shape = !requires(detail::stage_at<0, S...> const& first) { first.tile(); };
   template <executor E>
   bool can_encode_from([[maybe_unused]] shape const& dims) const {
-    if constexpr (requires { get<0>().tile(); }) {
-      return get<1>().holds_tiles(before<1>(dims).n, E::items_per_block, get<0>().tile());
-    } else {
+    if constexpr (encodes_every_shape) {
       return true;
+    } else {
+      return get<1>().holds_tiles(before<1>(dims).n, E::items_per_block, get<0>().tile());
     }
   }
 

@@ -18,7 +18,7 @@ namespace pith::inline v0 {
 ///   on NaN      as residual
 ///   properties  outside an exchange, decompress returns D(C(p)) without the division by lr
 ///   reference   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019, algorithm 1
-class ef_sign : public residual {
+class ef_sign : public residual<detail::chosen_weights> {
  public:
   explicit ef_sign(double learning_rate) : residual(1, learning_rate), learning_rate_(learning_rate) {
     detail::require(1e-30 <= learning_rate && learning_rate <= 1e30,

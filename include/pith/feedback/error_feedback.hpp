@@ -36,7 +36,7 @@ inline constexpr unverified_t unverified{};
 ///   properties  terminal: `|` cannot append a stage. With F = residual, the sum of the decoded payloads plus the
 ///               residual equals the sum of the gradients
 ///   reference   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
-template <class C, class F = residual>
+template <class C, class F = residual<>>
 class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   using base = detail::adaptor<error_feedback<C, F>, C>;
   using base::codec_, base::codec_part;
@@ -141,13 +141,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
                                                       codec_part(local));
       }
     }
-    auto const p = compensated<In>(cx, g, local);
-    detail::encode_payload<accum<In>>(codec_, wide(cx), p, payload, codec_part(replicated), codec_part(local));
-    if (is_lossless(cx.dims)) return;
-    if (encodes_losslessly(cx.dims)) return policy_.update(cx, p, p, policy_part(local));
-    auto const sent = cx.ws.template take<accum<In>>(cx.dims.n);
-    detail::decode_payload<accum<In>>(codec_, wide(cx), payload, sent, codec_part(replicated));
-    policy_.update(cx, p, values_on<E, accum<In> const>(sent), policy_part(local));
+    if constexpr (!always_fuses<In, E>) encode_in_passes<In>(cx, g, payload, replicated, local);
   }
   template <real In, executor E>
     requires pith::codec<C, accum<In>, E>
@@ -186,16 +180,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     } else if constexpr (fuses_exchange<In, E>) {
       if (is_fused<In, E>(cx.dims)) return encode_payload<In>(cx, g, out, replicated, local);
     }
-    auto const last = detail::contributing_round(codec_, cx.dims, cx.ranks);
-    auto const p = round > last ? values_on<E, accum<In> const>() : compensated<In>(cx, g, local);
-    detail::produce<accum<In>>(codec_, wide(cx), round, p, out, codec_part(replicated), codec_part(local));
-    if constexpr (detail::reports_contribution<C, accum<In>, E>) {
-      if (!updates_before_exchange<In, E>() || is_lossless(cx.dims) || round != last) return;
-      if (encodes_losslessly(cx.dims)) return policy_.update(cx, p, p, policy_part(local));
-      auto const sent = cx.ws.template take<accum<In>>(cx.dims.n);
-      detail::contribution<accum<In>>(codec_, wide(cx), out, sent, codec_part(replicated));
-      policy_.update(cx, p, values_on<E, accum<In> const>(sent), policy_part(local));
-    }
+    if constexpr (!always_encodes_at_once<In, E>) produce_in_passes<In>(cx, round, g, out, replicated, local);
   }
   template <real In, executor E>
     requires detail::exchangeable<C, accum<In>, E>
@@ -221,6 +206,33 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
 
   error_feedback with(C codec) const { return error_feedback(std::move(codec), policy_, verified_); }
 
+  /// Encodes without fusion: first `compensate`, then the codec, then `update`.
+  template <class In, class E>
+  void encode_in_passes(context<In, E> const& cx, values_on<E, In const> g, span_on<E, std::byte> payload,
+                        auto const& replicated, auto& local) const {
+    auto const p = compensated<In>(cx, g, local);
+    detail::encode_payload<accum<In>>(codec_, wide(cx), p, payload, codec_part(replicated), codec_part(local));
+    if (is_lossless(cx.dims)) return;
+    if (encodes_losslessly(cx.dims)) return policy_.update(cx, p, p, policy_part(local));
+    auto const sent = cx.ws.template take<accum<In>>(cx.dims.n);
+    detail::decode_payload<accum<In>>(codec_, wide(cx), payload, sent, codec_part(replicated));
+    policy_.update(cx, p, values_on<E, accum<In> const>(sent), policy_part(local));
+  }
+  /// Produces the buffer of a round without fusion.
+  template <class In, class E>
+  void produce_in_passes(context<In, E> const& cx, unsigned round, values_on<E, In const> g, span_on<E, std::byte> out,
+                         auto const& replicated, auto& local) const {
+    auto const last = detail::contributing_round(codec_, cx.dims, cx.ranks);
+    auto const p = round > last ? values_on<E, accum<In> const>() : compensated<In>(cx, g, local);
+    detail::produce<accum<In>>(codec_, wide(cx), round, p, out, codec_part(replicated), codec_part(local));
+    if constexpr (detail::reports_contribution<C, accum<In>, E>) {
+      if (!updates_before_exchange<In, E>() || is_lossless(cx.dims) || round != last) return;
+      if (encodes_losslessly(cx.dims)) return policy_.update(cx, p, p, policy_part(local));
+      auto const sent = cx.ws.template take<accum<In>>(cx.dims.n);
+      detail::contribution<accum<In>>(codec_, wide(cx), out, sent, codec_part(replicated));
+      policy_.update(cx, p, values_on<E, accum<In> const>(sent), policy_part(local));
+    }
+  }
   /// Runs the last round of an exchange without fusion: first `absorb`, then `update`, then `after_exchange`.
   template <class In, class E>
   void absorb_last(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, auto& replicated,
@@ -230,10 +242,8 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
                                                          : cx.ws.template take<accum<In>>(cx.dims.n);
     detail::absorb<accum<In>>(codec_, wide(cx), round, in, mean, codec_part(replicated), codec_part(local));
     if (is_lossless(cx.dims)) return detail::narrow<In>(cx.exec, mean, x);
-    if (!is_updated) {
-      auto const p = compensated<In>(cx, values_on<E, In const>(x), local);
-      auto const sent = encodes_losslessly(cx.dims) ? p : received<In, E>(cx, p, mean, replicated, local);
-      policy_.update(cx, p, sent, policy_part(local));
+    if constexpr (!always_encodes_at_once<In, E>) {
+      if (!is_updated) update_after<In>(cx, x, mean, replicated, local);
     }
     if constexpr (detail::has_after_exchange<F, In, E>) {
       policy_.after_exchange(cx, mean, policy_part(replicated), policy_part(local));
@@ -241,6 +251,14 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     detail::narrow<In>(cx.exec, mean, x);
   }
 
+  /// Updates the policy's state when the mean is known.
+  template <class In, class E>
+  void update_after(context<In, E> const& cx, values_on<E, In> g, values_on<E, accum<In>> mean, auto const& replicated,
+                    auto& local) const {
+    auto const p = compensated<In>(cx, values_on<E, In const>(g), local);
+    auto const sent = encodes_losslessly(cx.dims) ? p : received<In, E>(cx, p, mean, replicated, local);
+    policy_.update(cx, p, sent, policy_part(local));
+  }
   /// Returns the values that `update` receives after the exchange. If the codec can compute the part of p that reached
   /// the mean (`delivered`), and the policy does not require the mean, returns this part of p. Otherwise returns the
   /// mean.
@@ -273,9 +291,17 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   static constexpr bool exchanges_from_source = detail::exchanges_feedback<C, F, In, E>;
   template <class In, class E>
   static constexpr bool fuses_exchange = fuses<In, E> && (exchanges_from_source<In, E> || !collective<C, accum<In>, E>);
+  /// True if the codec encodes p in one pass for every shape. The code for several passes is then not compiled.
+  template <class In, class E>
+  static constexpr bool always_fuses = fuses<In, E> && detail::always_has_source<F> && detail::always_encodes_from<C, E>;
+  template <class In, class E>
+  static constexpr bool always_encodes_at_once =
+      always_fuses<In, E> && fuses_exchange<In, E> && !exchanges_from_source<In, E>;
   template <class In, class E>
   bool is_fused([[maybe_unused]] shape const& dims) const {
-    if constexpr (fuses<In, E>) {
+    if constexpr (always_fuses<In, E>) {
+      return true;
+    } else if constexpr (fuses<In, E>) {
       return policy_.has_source() && !is_lossless(dims) && detail::sums(codec_) == sum_form::none &&
              codec_.template can_encode_from<E>(dims);
     } else {

@@ -13,7 +13,7 @@ namespace pith::inline v0 {
 ///
 ///   state       as residual
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019. The released code uses this residual
-class mean_residual : public residual {
+class mean_residual : public residual<detail::chosen_weights> {
  public:
   static constexpr feedback_on updates_on = feedback_on::mean;
 

@@ -20,7 +20,7 @@ class no_feedback {
 
   std::string name() const { return "no_feedback"; }
 
-  bool has_source() const { return true; }
+  static constexpr bool has_source() { return true; }
   template <real In, executor E>
   ext::plain_source<In> source(values_on<E, In const> g, no_state&) const {
     return {g.data};

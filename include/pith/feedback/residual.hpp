@@ -34,26 +34,40 @@ struct keep_unsent {
   }
 };
 
+/// The factors beta and gamma of a residual. Only with beta = gamma = 1 can an engine read p from `source` while it
+/// encodes.
+struct unit_weights {
+  static constexpr double beta = 1, gamma = 1;
+  static constexpr bool has_source() { return true; }
+};
+struct chosen_weights {
+  double beta = 1, gamma = 1;
+  bool has_source() const { return beta == 1 && gamma == 1; }
+};
+
 }  // namespace detail
 
 namespace ext {
 using detail::add_residual;
 }
 
-/// Encodes p = e + gamma g, and sets e = beta (p - D(C(p))), where D(C(p)) is the decoded payload. Initially e = 0.
-/// With beta = gamma = 1, the sum of the decoded payloads plus e equals the sum of the gradients.
+/// `residual(beta, gamma)` encodes p = e + gamma g, and sets e = beta (p - D(C(p))), where D(C(p)) is the decoded
+/// payload. Initially e = 0. `residual()` has beta = gamma = 1. Then the sum of the decoded payloads plus e equals the
+/// sum of the gradients.
 ///
 ///   state       n elements of accum<In>, rank-local
 ///   on NaN      where a gradient or its decoded value is NaN or infinite, a residual of at most 2^47 (2^495 for
 ///               doubles) stays unchanged. A larger residual becomes 0, because its square may have overflowed in a sum
 ///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit SGD, Interspeech 2014. beta and gamma are those of GRACE, but
 ///               GRACE's PyTorch code omits gamma in the first step (p = g)
-class residual {
+template <class Weights = detail::unit_weights>
+class residual : private Weights {
  public:
   /// True, because each product is stored before it is added, so that p is bitwise equal on all executors.
   static constexpr bool is_reproducible = true;
 
-  explicit constexpr residual(double beta = 1, double gamma = 1) : beta_(beta), gamma_(gamma) {}
+  constexpr residual() = default;
+  explicit constexpr residual(double beta, double gamma = 1) : Weights{beta, gamma} {}
 
   template <class A, executor E>
   struct local {
@@ -68,8 +82,7 @@ class residual {
     return {buffer<accum<In>, E>(exec, dims.n)};
   }
 
-  /// True if an engine can read p from `source` while it encodes. This requires beta = gamma = 1.
-  bool has_source() const { return beta_ == 1 && gamma_ == 1; }
+  using Weights::has_source;
   template <real In, executor E>
   ext::residual_source<In> source(values_on<E, In const> g, local<accum<In>, E>& mine) const {
     return {g.data, mine.residual.data()};
@@ -79,10 +92,10 @@ class residual {
   void compensate(context<In, E> const& cx, values_on<E, In const> g, values_on<E, accum<In>> p,
                   local<accum<In>, E> const& mine) const {
     using A = accum<In>;
-    if (gamma_ == 1) {
+    if (this->gamma == 1) {
       return cx.exec.for_each_index(cx.dims.n, detail::add_residual<In>{g.data, mine.residual.data(), p.data});
     }
-    cx.exec.for_each_index(cx.dims.n, detail::scale<A, In>{g.data, p.data, static_cast<A>(gamma_)});
+    cx.exec.for_each_index(cx.dims.n, detail::scale<A, In>{g.data, p.data, static_cast<A>(this->gamma)});
     cx.exec.for_each_index(cx.dims.n, detail::add<A, A>{mine.residual.data(), p.data});
   }
   template <real In, executor E>
@@ -90,7 +103,7 @@ class residual {
               local<accum<In>, E>& mine) const {
     using A = accum<In>;
     cx.exec.for_each_index(cx.dims.n,
-                           detail::keep_unsent<A>{p.data, sent.data, mine.residual.data(), static_cast<A>(beta_)});
+                           detail::keep_unsent<A>{p.data, sent.data, mine.residual.data(), static_cast<A>(this->beta)});
   }
   template <class A, executor E>
   void rescale(E const& exec, double factor, no_state&, local<A, E>& mine) const {
@@ -99,14 +112,14 @@ class residual {
 
  protected:
   std::string named(char const* word) const {
-    if (beta_ == 1 && gamma_ == 1) return word;
-    return detail::text(word, "(", detail::shortest(beta_), ",", detail::shortest(gamma_), ")");
+    if (this->beta == 1 && this->gamma == 1) return word;
+    return detail::text(word, "(", detail::shortest(this->beta), ",", detail::shortest(this->gamma), ")");
   }
-
- private:
-  double beta_, gamma_;
 };
 
-static_assert(feedback<residual, float, archetype>);
+residual(double) -> residual<detail::chosen_weights>;
+residual(double, double) -> residual<detail::chosen_weights>;
+
+static_assert(feedback<residual<>, float, archetype>);
 
 }  // namespace pith::inline v0

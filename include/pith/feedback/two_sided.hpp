@@ -29,7 +29,7 @@ namespace pith::inline v0 {
 ///               additional traffic. A real server would return payload_bytes<accum<In>>(c, shape) bytes
 ///   on NaN      where the mean or its decoded value is NaN or infinite, e stays unchanged
 ///   reference   Tang, Yu, Lian, Zhang and Liu, DoubleSqueeze, ICML 2019; Zheng, Huang and Kwok, NeurIPS 2019
-template <class C, class F = residual>
+template <class C, class F = residual<>>
 class two_sided {
   static_assert(detail::may_contract<C>,
                 "pith: two_sided(c) needs a c that promises to contract: one with delta, omega or error_bound");

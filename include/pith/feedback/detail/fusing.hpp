@@ -5,6 +5,8 @@
 #include <pith/ext/source.hpp>
 #include <pith/feedback/feedback.hpp>
 
+#include <concepts>
+
 namespace pith::inline v0::detail {
 
 template <class F, class In, class E>
@@ -20,6 +22,37 @@ template <class C, class F, class In, class E>
 inline constexpr bool fuses_feedback<C, F, In, E> =
     encodes_from<C, accum<In>, E, typename feedback_source<F, In, E>::type> ||
     encodes_payload_from<C, accum<In>, E, typename feedback_source<F, In, E>::type>;
+
+/// True if every policy of this type has a source: has_source() is a static function that returns true.
+template <class F>
+concept always_has_source = requires {
+  requires F::has_source();
+};
+
+/// Whether a member function of a codec is that of codec_base, and not a function that the codec declares.
+template <class C>
+constexpr bool is_inherited(bool (C::*)(shape const&) const) {
+  return std::same_as<C, codec_base>;
+}
+
+/// True if the codec inherits is_lossless, which returns false.
+template <class C>
+concept never_lossless = requires {
+  requires is_inherited(&C::is_lossless);
+};
+/// True if the codec inherits can_encode_from, which returns true, or has the member encodes_every_shape.
+template <class C, class E>
+concept encodes_every_shape = requires {
+  requires C::encodes_every_shape;
+} || requires {
+  requires is_inherited(&C::template can_encode_from<E>);
+};
+
+/// True if no codec of this type is lossless or summable, and if each can encode from a source for every shape.
+template <class C, class E>
+inline constexpr bool always_encodes_from = never_lossless<C> && encodes_every_shape<C, E> &&
+                                            traits_of<C>.sums == sum_form::none &&
+                                            !requires(C const& c) { c.sums_as(); };
 
 template <class F, class In, class E>
 using feedback_sink = unsent_and_sent_sink<typename feedback_source<F, In, E>::type, In>;
