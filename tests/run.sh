@@ -11,7 +11,8 @@
 #   tsan-all   every test that runs threads under the thread sanitizer
 #   fuzz-all   ten million runs of each fuzzer of frames, a million of those of states and messages
 #   host       every test by g++
-#   host-all   what host leaves out for time, and the benchmarks compile and start
+#   host-all   what host leaves out for time
+#   benchmarks every benchmark compiles, and starts
 #   device     what the default tier leaves out of CUDA code: other modes of the emulator, another architecture, mutants
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -30,23 +31,26 @@ run_part() {
     host | clang | asan | tsan | asan-all | tsan-all) run_preset "$1" ;;
     fuzz) say fuzz && tests/fuzz/run.sh --seconds 10 ;;
     fuzz-all) say fuzz-all && tests/fuzz/run.sh --build build/fuzz-all --runs 10000000 ;;
-    host-all) configure host && build_long && check_long ;;
+    host-all) configure host && build_long && check long ;;
+    benchmarks) build_benchmarks && check_benchmarks ;;
     device) configure clang && build_device && check_device ;;
     *) usage ;;
   esac
 }
 
-# Optimised, a benchmark takes minutes and gigabytes to compile; here they only have to compile.
 build_long() {
   say "host: build the long tests"
   cmake --build --preset host --target long_tests
+}
+
+# Optimised, a benchmark takes minutes and gigabytes to compile; here they only have to compile.
+build_benchmarks() {
   say "benchmarks: compile"
   cmake --preset host -B build/benchmarks -DPITH_BUILD_TESTS=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O0
   cmake --build build/benchmarks --target benchmarks
 }
 
-check_long() {
-  check long
+check_benchmarks() {
   say "benchmarks: test"
   ctest --test-dir build/benchmarks -L smoke --output-on-failure
 }
@@ -86,7 +90,7 @@ if [[ $long == no ]]; then
   if ((${#parts[@]} > 0)); then usage; fi
   parts=(static clang asan tsan fuzz)
 elif ((${#parts[@]} == 0)); then
-  for part in asan-all tsan-all fuzz-all host host-all device; do passed $part || parts+=($part); done
+  for part in asan-all tsan-all fuzz-all host host-all benchmarks device; do passed $part || parts+=($part); done
 fi
 
 times=()
