@@ -67,7 +67,7 @@ class residual : private Weights {
   static constexpr bool is_reproducible = true;
 
   constexpr residual() = default;
-  explicit constexpr residual(double beta, double gamma = 1) : Weights{beta, gamma} {}
+  explicit constexpr residual(double of_residual, double of_gradient = 1) : Weights{of_residual, of_gradient} {}
 
   template <class A, executor E>
   struct local {
