@@ -55,6 +55,9 @@ int main() {
 #elif defined(SECRETIVE)
   // expected-error {{pith: error_feedback(c, own_residual()) needs a c that returns a rank's own part of the mean}}
   pith::make_state<float>(pith::seq, pith::error_feedback(secretive(1), pith::own_residual()), {16, 4});
+#elif defined(FACTORS_OF_THE_USUAL_RESIDUAL)
+  // expected-error {{pith: residual<> has no factors: write residual(beta, gamma), without template arguments}}
+  pith::residual<>(0.9, 0.5);
 #elif defined(ENDED)
   // expected-error {{pith: this codec ends a pipeline: put it around the whole chain}}
   pith::error_feedback(select) | pith::qsgd<8>();

@@ -6,6 +6,7 @@
 #include <pith/ext/source.hpp>
 #include <pith/feedback/feedback.hpp>
 
+#include <concepts>
 #include <string>
 
 namespace pith::inline v0 {
@@ -67,7 +68,7 @@ class residual : private Weights {
   static constexpr bool is_reproducible = true;
 
   constexpr residual() = default;
-  explicit constexpr residual(double of_residual, double of_gradient = 1) : Weights{of_residual, of_gradient} {}
+  explicit constexpr residual(double of_residual, double of_gradient = 1) : Weights(weights(of_residual, of_gradient)) {}
 
   template <class A, executor E>
   struct local {
@@ -114,6 +115,17 @@ class residual : private Weights {
   std::string named(char const* word) const {
     if (this->beta == 1 && this->gamma == 1) return word;
     return detail::text(word, "(", detail::shortest(this->beta), ",", detail::shortest(this->gamma), ")");
+  }
+
+ private:
+  static constexpr Weights weights([[maybe_unused]] double of_residual, [[maybe_unused]] double of_gradient) {
+    if constexpr (std::same_as<Weights, detail::unit_weights>) {
+      static_assert(!std::same_as<Weights, detail::unit_weights>,
+                    "pith: residual<> has no factors: write residual(beta, gamma), without template arguments");
+      return {};
+    } else {
+      return {of_residual, of_gradient};
+    }
   }
 };
 
