@@ -63,14 +63,22 @@ print_coverage() {
     -instr-profile="$build/fuzz.profdata" -skip-expansions include/pith | python3 tests/fuzz/coverage.py --missed
 }
 
-# fuzz NAME LIMIT : begins with the inputs of tests/data/fuzz/NAME, and logs to NAME.log. The entropic schedule would take
-# four fifths of the time, since these programs have many branches.
+# fuzz NAME : begins with the inputs of tests/data/fuzz/NAME, and logs to NAME.log. The entropic schedule would take four
+# fifths of the time, since these programs have many branches.
 fuzz() {
   local corpus=$build/corpus/$1
   mkdir -p "$corpus"
   if [[ $1 == fuzz_open ]]; then seed_frames "$corpus"; fi
-  LLVM_PROFILE_FILE=$build/$1.profraw "$build/tests/fuzz/$1" "$2" -max_len=2048 -entropic=0 -malloc_limit_mb=512 \
-    -timeout=60 -print_final_stats=1 -artifact_prefix="$build/$1-" "$corpus" "tests/data/fuzz/$1" 2>"$build/$1.log"
+  LLVM_PROFILE_FILE=$build/$1.profraw "$build/tests/fuzz/$1" "$(limit_of "$1")" -max_len=2048 -entropic=0 \
+    -malloc_limit_mb=512 -timeout=60 -print_final_stats=1 -artifact_prefix="$build/$1-" "$corpus" "tests/data/fuzz/$1" \
+    2>"$build/$1.log"
+}
+
+limit_of() {
+  case $1 in
+    fuzz_state | fuzz_messages) echo "-runs=$((runs / 10))" ;;
+    *) echo "$limit" ;;
+  esac
 }
 
 report() {
@@ -78,19 +86,19 @@ report() {
   grep -E 'DONE|stat::(number_of_executed_units|average_exec_per_sec)' "$build/$1.log"
 }
 
-# fuzz_both LIMIT NAME NAME : side by side, since ten million runs of one take minutes.
-fuzz_both() {
-  local first second
-  fuzz "$2" "$1" & first=$!
-  fuzz "$3" "$1" & second=$!
-  wait $first || { tail -n 60 "$build/$2.log"; kill $second 2>/dev/null; exit 1; }
-  report "$2"
-  wait $second || { tail -n 60 "$build/$3.log"; exit 1; }
-  report "$3"
-}
+# All fuzzers side by side, so that no core waits for the slowest.
+names=(fuzz_open fuzz_decode)
+if [[ -n $runs ]]; then names+=(fuzz_state fuzz_messages); fi
+pids=()
+for name in "${names[@]}"; do
+  fuzz "$name" & pids+=($!)
+done
+for i in "${!names[@]}"; do
+  wait "${pids[i]}" || { tail -n 60 "$build/${names[i]}.log"; kill "${pids[@]}" 2>/dev/null; exit 1; }
+  report "${names[i]}"
+done
 
-fuzz_both "$limit" fuzz_open fuzz_decode
-if [[ -z $runs ]]; then exit; fi
-fuzz_both -runs=$((runs / 10)) fuzz_state fuzz_messages
-printf '\n== coverage\n'
-print_coverage
+if [[ -n $runs ]]; then
+  printf '\n== coverage\n'
+  print_coverage
+fi
