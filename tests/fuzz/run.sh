@@ -1,38 +1,45 @@
 #!/usr/bin/env bash
 # tests/fuzz/run.sh — builds the fuzzers and runs each of them.
 #
-#   tests/fuzz/run.sh                  those of frames and payloads for twenty seconds, under the address sanitizer alone
+#   tests/fuzz/run.sh                  fuzz_open and fuzz_decode for 20 seconds, under the address sanitizer alone
 #   tests/fuzz/run.sh --seconds N      ... for N seconds
-#   tests/fuzz/run.sh --runs N         these N times, those of states and messages N / 10 times, also for undefined
-#                                      behaviour, and prints which branches of what reads bytes were reached
-#   tests/fuzz/run.sh --build DIR      builds in DIR and not in build/fuzz
+#   tests/fuzz/run.sh --runs N         these N times, fuzz_state and fuzz_messages N / 25 times, also under the
+#                                      undefined-behaviour sanitizer; prints the branch coverage of functions that read bytes
+#   tests/fuzz/run.sh --blind N        the same runs without coverage, which takes a fifth of the time: libFuzzer edits only
+#                                      the inputs of tests/data/fuzz
 #
-# An input that breaks a fuzzer stays in the build directory; `fuzz_open FILE` shows what it does.
+# Builds in build/fuzz-quick, build/fuzz-guided and build/fuzz-blind. An input that breaks a fuzzer stays there;
+# `fuzz_open FILE` shows its effect.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-usage() { sed -n '4,8s/^# *//p' tests/fuzz/run.sh >&2; exit 2; }
+usage() { sed -n '/^#   /s/^# *//p' tests/fuzz/run.sh >&2; exit 2; }
 
-build=build/fuzz
+mode=quick
 limit=-max_total_time=20
-runs=          # of each fuzzer, or as many as there is time for
-flags="-O0 -g0"  # which compiles sooner than -O1, and runs slower
-targets=(fuzz_open fuzz_decode)
+runs=
 while (($# > 0)); do
   case $1 in
     --seconds) limit=-max_total_time=${2:?} ;;
-    --runs) limit=-runs=${2:?} runs=$2 flags="-O1 -g1" targets=(fuzzers) ;;
-    --build) build=${2:?} ;;
+    --runs) mode=guided runs=${2:?} ;;
+    --blind) mode=blind runs=${2:?} ;;
     *) usage ;;
   esac
   shift 2
 done
 
-cmake --preset fuzz -B "$build" -DCMAKE_CXX_FLAGS_DEBUG="$flags" -DPITH_FUZZ_QUICKLY=$([[ -z $runs ]] && echo ON || echo OFF)
-cmake --build "$build" --target "${targets[@]}"
+names=(fuzz_open fuzz_decode)
+flags="-O0 -g0"  # compiles sooner than -O1, and runs slower
+if [[ $mode != quick ]]; then
+  names+=(fuzz_state fuzz_messages)
+  flags="-O1 -g1"
+fi
+build=build/fuzz-$mode
+cmake --preset fuzz -B "$build" -DCMAKE_CXX_FLAGS_DEBUG="$flags" -DPITH_FUZZ_MODE="$mode"
+cmake --build "$build" --target "${names[@]}"
 build=$(realpath "$build")
 
-# Frames that are right, behind a first byte that mends nothing, and one that mends all.
+# Valid frames, after a first byte that repairs nothing, and after one that repairs all checksums.
 seed_frames() {
   local frame
   for frame in tests/data/wire/v*/*.frame; do
@@ -63,22 +70,25 @@ print_coverage() {
     -instr-profile="$build/fuzz.profdata" -skip-expansions include/pith | python3 tests/fuzz/coverage.py --missed
 }
 
-# fuzz NAME : begins with the inputs of tests/data/fuzz/NAME, and logs to NAME.log. The entropic schedule would take four
-# fifths of the time, since these programs have many branches.
+# The arguments of a fuzzer. The entropic schedule would take four fifths of the time, since these programs have many
+# branches. Without coverage, libFuzzer keeps the committed inputs as they are, and edits them at their full length.
+arguments_of() {
+  case $1 in
+    fuzz_state | fuzz_messages) echo "-runs=$((runs / 25))" ;;
+    *) echo "${runs:+-runs=}${runs:-$limit}" ;;
+  esac
+  echo -max_len=2048 -malloc_limit_mb=512 -timeout=60 -entropic=0 -print_final_stats=1 -artifact_prefix="$build/$1-"
+  if [[ $mode == blind ]]; then echo -keep_seed=1 -reduce_inputs=0 -len_control=0; fi
+}
+
+# fuzz NAME : begins with the inputs of tests/data/fuzz/NAME, and logs to NAME.log.
 fuzz() {
   local corpus=$build/corpus/$1
   mkdir -p "$corpus"
   if [[ $1 == fuzz_open ]]; then seed_frames "$corpus"; fi
-  LLVM_PROFILE_FILE=$build/$1.profraw "$build/tests/fuzz/$1" "$(limit_of "$1")" -max_len=2048 -entropic=0 \
-    -malloc_limit_mb=512 -timeout=60 -print_final_stats=1 -artifact_prefix="$build/$1-" "$corpus" "tests/data/fuzz/$1" \
+  # shellcheck disable=SC2046
+  LLVM_PROFILE_FILE=$build/$1.profraw "$build/tests/fuzz/$1" $(arguments_of "$1") "$corpus" "tests/data/fuzz/$1" \
     2>"$build/$1.log"
-}
-
-limit_of() {
-  case $1 in
-    fuzz_state | fuzz_messages) echo "-runs=$((runs / 10))" ;;
-    *) echo "$limit" ;;
-  esac
 }
 
 report() {
@@ -87,8 +97,6 @@ report() {
 }
 
 # All fuzzers side by side, so that no core waits for the slowest.
-names=(fuzz_open fuzz_decode)
-if [[ -n $runs ]]; then names+=(fuzz_state fuzz_messages); fi
 pids=()
 for name in "${names[@]}"; do
   fuzz "$name" & pids+=($!)
@@ -98,7 +106,7 @@ for i in "${!names[@]}"; do
   report "${names[i]}"
 done
 
-if [[ -n $runs ]]; then
+if [[ $mode == guided ]]; then
   printf '\n== coverage\n'
   print_coverage
 fi
