@@ -44,7 +44,8 @@ struct thin_times_thin {
  private:
   template <std::uint32_t Rows, class Team, class Count>
   PITH_HD void expand(Team const& team, memory& fast, std::uint64_t row, std::uint64_t column, Count count) const {
-    auto const kept = size.rank > thin_group;
+    // A block has at most three single rows, so their loops always use `sums`, which halves the code for single rows.
+    auto const kept = Rows == 1 || size.rank > thin_group;
     auto const* const a = p + row * size.rank;
     auto const* const b = q + column;
     auto const first = row * size.columns + column;
@@ -54,13 +55,13 @@ struct thin_times_thin {
     }
     for_each_group(size.rank, [&](std::uint64_t c, auto width) {
       auto const* const columns = b + c * size.columns;
-      if (c + width < size.rank) {
-        add<Rows, true, true>(team, fast, a + c, columns, first, count, width);
-      } else if (kept) {
-        add<Rows, true, false>(team, fast, a + c, columns, first, count, width);
-      } else {
-        add<Rows, false, false>(team, fast, a + c, columns, first, count, width);
+      if constexpr (width == thin_group) {
+        if (c + width < size.rank) return add<Rows, true, true>(team, fast, a + c, columns, first, count, width);
       }
+      if constexpr (Rows > 1) {
+        if (!kept) return add<Rows, false, false>(team, fast, a + c, columns, first, count, width);
+      }
+      add<Rows, true, false>(team, fast, a + c, columns, first, count, width);
     });
     if constexpr (Sink::takes_blocks) store<Rows>(team, fast.values.data(), first, count);
   }

@@ -19,19 +19,25 @@ struct quantize_buckets {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const run = to.over.at(block);
+    auto const* const p = from.load(team, run.first, run.count, fast.room.data());
+    measure_buckets(team, fast, p, run);
     if constexpr (Team::specializes) {
-      if (has_loop_rows(run, Span)) return encode(team, fast, run, constant<Span>(), constant<loop_row>());
+      if (has_loop_rows(run, Span)) return code(team, fast, p, run, constant<Span>(), constant<loop_row>());
     }
-    encode(team, fast, run, run.count, run.width);
+    code(team, fast, p, run, run.count, run.width);
   }
 
  private:
-  template <class Team, class Count, class Width>
-  PITH_HD void encode(Team const& team, memory& fast, bucket_run const& run, Count count, Width width) const {
-    auto const* const p = from.load(team, run.first, count, fast.room.data());
-    auto const full = count / run.width, buckets = (count + run.width - 1) / run.width;
+  template <class Team, class Count, class Row>
+  PITH_HD void code(Team const& team, memory& fast, A const* p, bucket_run const& run, Count count, Row row) const {
+    code_block<true>(to, from, random, team, fast, run.first, p, count, run.width, row);
+  }
+
+  template <class Team>
+  PITH_HD void measure_buckets(Team const& team, memory& fast, A const* p, bucket_run const& run) const {
+    auto const full = run.count / run.width, buckets = (run.count + run.width - 1) / run.width;
     measure_full(team, fast, p, full, run.width);
-    if (full < buckets) measure_rest(team, fast, p, full, count, run.width);
+    if (full < buckets) measure_rest(team, fast, p, full, run.count, run.width);
     auto* const scales = fast.scales.data();
     auto* const refined = fast.refined.data();
     auto* const out = to.scales + run.bucket;
@@ -40,7 +46,6 @@ struct quantize_buckets {
       out[j] = scales[j];
       refined[j] = refine(rule, scales[j]);
     });
-    code_block<true>(to, from, random, team, fast, run.first, p, count, run.width, width);
   }
 
   template <class Team>
