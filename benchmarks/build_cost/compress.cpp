@@ -4,7 +4,10 @@
 
 #include <type_traits>
 
+namespace measured {
+
 using namespace pith;
+using pith::half;  // hides CUDA's global `half`
 using executor_type = std::remove_cvref_t<decltype(PITH_EXECUTOR)>;
 using codec_type = std::remove_cvref_t<decltype(PITH_CODEC)>;
 
@@ -18,3 +21,5 @@ void there_and_back(executor_type const& exec, codec_type const& codec, span_on<
   compress(exec, codec, x, payload.view(), state, ws);
   decompress(exec, codec, payload.view(), x, state, ws);
 }
+
+}  // namespace measured
