@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# benchmarks/build_cost/counts.sh — fails if a header has more lines, or a codec more templates, than before.
+# benchmarks/build_cost/counts.sh — fails if a header has more lines, or a codec more templates or functions, than before.
 #
 #   benchmarks/build_cost/counts.sh COMPILER_NAME [g++]            compares with counts_GNU.txt, counts_Clang.txt
 #   benchmarks/build_cost/counts.sh --update COMPILER_NAME [g++]   rewrites it
@@ -9,7 +9,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/../gate.sh"
 source "$here/uses.sh"
-head='# Lines of a header with all its includes, and templates of a program. Written by build_cost/counts.sh --update.'
+head='# Lines of a header with all its includes, and templates and functions of a program. Written by build_cost/counts.sh --update.'
 headers=(pith parse exec/{seq,par,cuda_executor} comm/{self,threads,mpi,nccl}
   exchange/{all_reduce_mean,gradient_exchange} control/adaptive_exchange)
 
@@ -44,24 +44,32 @@ templates() {
   fi
 }
 
-# lines_of HEADER, templates_of USE EXECUTOR : a line of the table.
+# The functions of the object file. A loop counts once for each instruction set.
+functions() {
+  compile -O1 -c -o "$directory/use.o" "$1"
+  nm --defined-only "$directory/use.o" | grep -c ' [tTwW] '
+}
+
+# lines_of HEADER, counts_of USE EXECUTOR : lines of the table.
 lines_of() {
   local lines
   lines=$(compile -I "$directory" -E -P -x c++ - <<<"#include <pith/$1.hpp>" | wc -l)
   echo "$lines lines pith/$1.hpp"
 }
-templates_of() {
-  local templates
+counts_of() {
+  local templates functions
   source_of "$@" >"$directory/use.cpp"
   templates=$(templates "$directory/use.cpp")
   echo "$templates templates $(name_of "$1") on $2"
+  functions=$(functions "$directory/use.cpp")
+  echo "$functions functions $(name_of "$1") on $2"
 }
 
 counts() {
   local header use
   for header in "${headers[@]}" $(headers_of_codecs); do lines_of "$header"; done
-  while read -r use; do templates_of "$use" seq; done < <(uses)
-  templates_of "$(uses | head -n 1)" par
+  while read -r use; do counts_of "$use" seq; done < <(uses)
+  counts_of "$(uses | head -n 1)" par
 }
 
 [[ $update == yes ]] || require_compiler "$table" "$name"
