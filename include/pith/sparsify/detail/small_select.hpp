@@ -41,19 +41,15 @@ struct select_in_block {
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t) const {
-    if (n <= few) {
-      auto const* const p = source_values(from, team, 0, n, fast.p.data());
-      return emit(team, 0, n, 0, p, rank(team, fast.choice, p));
-    }
     auto const* const all = n <= select_span<A> ? source_values(from, team, 0, n, fast.p.data()) : nullptr;
-    auto const found = find(team, fast, all);
-    auto equals = found.equals;
+    auto found = n <= few ? bound() : find(team, fast, all);
     std::uint32_t place = 0;
     for_each_span(team, fast, all, [&](std::uint32_t first, std::uint32_t count, A const* p) {
-      auto const kept = choose(team, fast.choice, p, count, found.least, equals);
+      auto const kept =
+          n <= few ? rank(team, fast.choice, p) : choose(team, fast.choice, p, count, found.least, found.equals);
       emit(team, first, count, place, p, kept);
       place += kept.count;
-      equals -= kept.equal;
+      found.equals -= kept.equal;
     });
   }
 
@@ -105,20 +101,20 @@ struct select_in_block {
     }
   }
 
-  /// Finds the k-th largest key among the keys that reach a lower bound. If too many keys reach the bound, or if
-  /// group_count() is 0, searches among all keys instead.
+  /// Finds the k-th largest key among the keys that reach a lower bound. This bound is the k-th largest of the
+  /// groups' largest keys. If too many keys reach the bound, or if group_count() is 0, searches among all keys instead.
   template <class Team>
   PITH_HD bound find(Team const& team, memory& fast, A const* all) const {
-    auto const groups = group_count();
-    if (groups == 0) return bisect_all(team, fast, all);
-    find_largest(team, fast, all, groups);
-    auto const of_groups = bisect_keys(team, fast, groups).least;
-    auto const lower = of_groups > 0 ? of_groups : key{1};
-    auto const reached = collect(team, fast, all, lower);
-    if (reached < k) return {0, k - reached};
-    if (reached > key_room<A>) return bisect_all(team, fast, all);
-    auto const found = bisect_keys(team, fast, reached);
-    return {found.least > lower ? found.least : lower, found.equals};
+    auto count = group_count();
+    if (count > 0) find_largest(team, fast, all, count);
+    for (key lower = 0; 0 < count && count <= key_room<A>;) {
+      auto const found = bisect_keys(team, fast, count);
+      if (lower > 0) return {found.least > lower ? found.least : lower, found.equals};
+      lower = found.least > 0 ? found.least : key{1};
+      count = collect(team, fast, all, lower);
+      if (count < k) return {0, k - count};
+    }
+    return bisect_all(team, fast, all);
   }
 
   /// The number of groups, a power of two. Value i belongs to group i modulo this number. A group has 16 to 32 values,
@@ -166,17 +162,19 @@ struct select_in_block {
   }
 
   /// Finds a bound that at least k of `count` keys reach. Determines the bits of the largest such bound from the
-  /// highest bit on, and stops early when exactly k keys reach the bound.
+  /// highest bit on, and stops early when exactly k keys reach the bound. `reaching` is called at one place, so that it
+  /// is compiled once.
   template <class Reaching>
   PITH_HD bound bisect(std::uint32_t count, Reaching const& reaching) const {
     key least = 0;
-    for (auto bit = key{1} << (digits<key>::bits - 1); bit > 0 && count > k; bit >>= 1) {
-      auto const reached = reaching(static_cast<key>(least | bit));
+    for (auto bit = key{1} << (digits<key>::bits - 1); count > k; bit >>= 1) {
+      auto const reached = reaching(static_cast<key>(bit > 0 ? least | bit : least + 1));
+      if (bit == 0) return {least, k - reached};
       if (reached < k) continue;
       least |= bit;
       count = reached;
     }
-    return {least, count == k ? k : k - reaching(static_cast<key>(least + 1))};
+    return {least, k};
   }
 
   template <class Team>
