@@ -5,8 +5,8 @@
 #   tests/fuzz/run.sh --seconds N      ... for N seconds
 #   tests/fuzz/run.sh --runs N         these N times, fuzz_state and fuzz_messages N / 25 times, also under the
 #                                      undefined-behaviour sanitizer; prints the branch coverage of functions that read bytes
-#   tests/fuzz/run.sh --blind N        the same runs without coverage, which takes a fifth of the time: libFuzzer edits only
-#                                      the inputs of tests/data/fuzz
+#   tests/fuzz/run.sh --blind N        the same runs without coverage, which takes less time: libFuzzer edits only the inputs
+#                                      of tests/data/fuzz
 #
 # Builds in build/fuzz-quick, build/fuzz-guided and build/fuzz-blind. An input that breaks a fuzzer stays there;
 # `fuzz_open FILE` shows its effect.
@@ -21,8 +21,8 @@ runs=
 while (($# > 0)); do
   case $1 in
     --seconds) limit=-max_total_time=${2:?} ;;
-    --runs) mode=guided runs=${2:?} ;;
-    --blind) mode=blind runs=${2:?} ;;
+    --runs) mode=guided limit=-runs=${2:?} runs=$2 ;;
+    --blind) mode=blind limit=-runs=${2:?} runs=$2 ;;
     *) usage ;;
   esac
   shift 2
@@ -70,15 +70,16 @@ print_coverage() {
     -instr-profile="$build/fuzz.profdata" -skip-expansions include/pith | python3 tests/fuzz/coverage.py --missed
 }
 
-# The arguments of a fuzzer. The entropic schedule would take four fifths of the time, since these programs have many
-# branches. Without coverage, libFuzzer keeps the committed inputs as they are, and edits them at their full length.
-arguments_of() {
+# The entropic schedule would take four fifths of the time, since these programs have many branches. Without coverage,
+# libFuzzer keeps the committed inputs as they are, and edits them at their full length.
+options=(-max_len=2048 -malloc_limit_mb=512 -timeout=60 -entropic=0 -print_final_stats=1)
+if [[ $mode == blind ]]; then options+=(-keep_seed=1 -reduce_inputs=0 -len_control=0); fi
+
+limit_of() {
   case $1 in
     fuzz_state | fuzz_messages) echo "-runs=$((runs / 25))" ;;
-    *) echo "${runs:+-runs=}${runs:-$limit}" ;;
+    *) echo "$limit" ;;
   esac
-  echo -max_len=2048 -malloc_limit_mb=512 -timeout=60 -entropic=0 -print_final_stats=1 -artifact_prefix="$build/$1-"
-  if [[ $mode == blind ]]; then echo -keep_seed=1 -reduce_inputs=0 -len_control=0; fi
 }
 
 # fuzz NAME : begins with the inputs of tests/data/fuzz/NAME, and logs to NAME.log.
@@ -86,9 +87,8 @@ fuzz() {
   local corpus=$build/corpus/$1
   mkdir -p "$corpus"
   if [[ $1 == fuzz_open ]]; then seed_frames "$corpus"; fi
-  # shellcheck disable=SC2046
-  LLVM_PROFILE_FILE=$build/$1.profraw "$build/tests/fuzz/$1" $(arguments_of "$1") "$corpus" "tests/data/fuzz/$1" \
-    2>"$build/$1.log"
+  LLVM_PROFILE_FILE=$build/$1.profraw "$build/tests/fuzz/$1" "$(limit_of "$1")" "${options[@]}" \
+    -artifact_prefix="$build/$1-" "$corpus" "tests/data/fuzz/$1" 2>"$build/$1.log"
 }
 
 report() {

@@ -107,6 +107,7 @@ struct select_in_block {
   PITH_HD bound find(Team const& team, memory& fast, A const* all) const {
     auto count = group_count();
     if (count > 0) find_largest(team, fast, all, count);
+    // First among the groups' largest keys, where `lower` is 0, and then among the keys that reach `lower`.
     for (key lower = 0; 0 < count && count <= key_room<A>;) {
       auto const found = bisect_keys(team, fast, count);
       if (lower > 0) return {found.least > lower ? found.least : lower, found.equals};
