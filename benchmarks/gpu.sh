@@ -80,7 +80,7 @@ build_tests() { cmake --build "$dir" -j "$(nproc)" --target gpu_tests -- -k 0; }
 
 # tests ARGUMENTS... : the tests with label gpu; a test that skips itself found no device.
 tests() {
-  ctest --test-dir "$dir" --output-on-failure --no-tests=error -L gpu "$@" | tee "$made/tests" &&
+  ctest --test-dir "$dir" --output-on-failure --no-tests=error -j 8 -L gpu "$@" | tee "$made/tests" &&
     ! grep -F '(Skipped)' "$made/tests"
 }
 
@@ -109,12 +109,12 @@ part tests "primitives, capture and replay" tests -R '^exec/cuda_test$'
 part tests "bytes of the CPU" tests -R '^device/'
 part tests "instructions, by the emulator's formulas" tests -R '^emulator/'
 part tests "other device tests" tests -E '^(exec/cuda_test$|device/|emulator/)'
+part bench "measurement" measure
+part peers "torch" peers
 programs=(exec_cuda_test)
 if [[ -z $quick ]]; then programs+=(device_signs device_sums device_selections device_policies); fi
 part sanitizer "accesses to memory" sanitize memcheck "${programs[@]}"
 part sanitizer "races in shared memory" sanitize racecheck "${programs[@]}"
-part bench "measurement" measure
-part peers "torch" peers
 
 commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
 if [[ -n $(git status --porcelain 2>/dev/null) ]]; then commit+=", changed"; fi

@@ -52,8 +52,6 @@ function(pith_run_on_device test labels environment)
   set_tests_properties(${test} PROPERTIES LABELS "${labels}" SKIP_RETURN_CODE 77)
   if(pith_emulates_cuda)
     set_tests_properties(${test} PROPERTIES ENVIRONMENT "${environment}")
-  else()
-    set_tests_properties(${test} PROPERTIES RESOURCE_LOCK gpu)
   endif()
 endfunction()
 
