@@ -30,8 +30,7 @@ struct sign_encode : quantize_part<sign_rule, plain, float, span> {};
 
 //   bytes    4.125
 //   by_hand  6
-//   measure  1: LDG.32 LDS.64 STS.64
-//   pack     8: 2 LDG.128 STG.8
+//   measure  8: 2 LDG.128 STG.8
 struct scaled_sign_measure : measure_tiles<scaled_sign_rule, plain, float, span> {};
 
 //   bytes    5
@@ -88,23 +87,23 @@ struct top_k_emit : emit_kept<plain, float> {};
 struct top_k_decode_sum4 : add_entries<float> {};
 
 //   bytes    6
-//   convert  1: LDG.32 STG.16
-struct bfloat16_cast : convert<pith::bfloat16, float> {};
+//   convert  8: 2 LDG.128 STG.128
+struct bfloat16_cast : index_runs<convert<pith::bfloat16, float>> {};
 
 namespace pith::inline v0::detail {
 
-template __global__ void block_kernel(sign_encode const, std::uint64_t);
-template __global__ void block_kernel(scaled_sign_measure const, std::uint64_t);
-template __global__ void block_kernel(qsgd8_encode const, std::uint64_t);
-template __global__ void block_kernel(qsgd4_encode const, std::uint64_t);
-template __global__ void block_kernel(ef_qsgd8_encode const, std::uint64_t);
-template __global__ void block_kernel(qsgd8_decode_sum4 const, std::uint64_t);
-template __global__ void block_kernel(scaled_sign_decode_sum4 const, std::uint64_t);
-template __global__ void block_kernel(top_k_digits const, std::uint64_t);
-template __global__ void block_kernel(top_k_collect const, std::uint64_t);
-template __global__ void block_kernel(top_k_place const, std::uint64_t);
-template __global__ void block_kernel(top_k_emit const, std::uint64_t);
-template __global__ void block_kernel(top_k_decode_sum4 const, std::uint64_t);
-template __global__ void index_kernel(bfloat16_cast const, std::uint64_t);
+template __global__ void block_kernel(sign_encode const);
+template __global__ void block_kernel(scaled_sign_measure const);
+template __global__ void block_kernel(qsgd8_encode const);
+template __global__ void block_kernel(qsgd4_encode const);
+template __global__ void block_kernel(ef_qsgd8_encode const);
+template __global__ void block_kernel(qsgd8_decode_sum4 const);
+template __global__ void block_kernel(scaled_sign_decode_sum4 const);
+template __global__ void block_kernel(top_k_digits const);
+template __global__ void block_kernel(top_k_collect const);
+template __global__ void block_kernel(top_k_place const);
+template __global__ void block_kernel(top_k_emit const);
+template __global__ void block_kernel(top_k_decode_sum4 const);
+template __global__ void block_kernel(bfloat16_cast const);
 
 }  // namespace pith::inline v0::detail

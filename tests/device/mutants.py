@@ -71,7 +71,9 @@ mutants = [
     mutant("is_vector_aligned/alignment", "core/detail/runs.hpp", "bool is_vector_aligned(", "% best_alignment(octet * sizeof(T)) == 0",
            "% sizeof(T) == 0"),
     mutant("reaching/left", team, "static std::uint32_t reaching(", "well && left >= octet", "well"),
-    mutant("for_each_run/whole", team, "void for_each_run(", "(n / octet) : 0", "(octets(n)) : 0"),
+    mutant("for_each_run/whole", team, "void for_each_run(", "(n / (32 * octet)) * 32", "(n / (32 * octet) + 1) * 32"),
+    mutant("warp_octet/half", "exec/detail/warp_octet.cuh", "void write_in_pairs(", "odd ? half[0] : half[1]",
+           "odd ? half[1] : half[0]"),
     # Selections.
     mutant("choose/equals", "sparsify/detail/choose.hpp", "choice choose(", "place == equals", "place + 1 == equals",
            program="ties"),

@@ -175,19 +175,3 @@ TEST_CASE("the last block sees what all wrote, each time") {
   auto const stream = own_stream();
   CHECK(run_last(pith::on(stream.get())) == run_last(pith::seq));
 }
-
-TEST_CASE("a block of threads that arrives again and again is the last once") {
-  auto const stream = own_stream();
-  auto const exec = pith::on(stream.get());
-  auto const words = pith::buffer<std::uint32_t, pith::cuda_executor>(exec, blocks * 1000 + 1001);
-  exec.fill(words.data(), std::byte{1}, words.size_bytes() - sizeof(std::uint32_t));
-  exec.fill(words.data() + words.size() - 1, std::byte{0}, sizeof(std::uint32_t));
-  auto* const sums = words.data() + blocks * 1000;
-  using body = pith::detail::with_last_block<nothing, add_numbers>;
-  auto const work = body{{}, {words.data(), sums}, blocks, sums + 1000};
-  pith::detail::launch<body>(stream.get(), pith::detail::block_kernel<body>, work, blocks, 2, 0);
-  auto found = std::vector<std::uint32_t>(words.size());
-  exec.download(found.data(), words.data(), words.size_bytes());
-  CHECK(found[blocks * 1000] == (1 + blocks) * 0x01010101u);
-  CHECK(found.back() == 0);
-}

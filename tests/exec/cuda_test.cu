@@ -133,16 +133,11 @@ TEST_CASE("a block whose memory is all of a kernel's leaves some to the team") {
   CHECK(downloaded(exec, count) == std::vector<std::uint32_t>{12 * 1024});
 }
 
-TEST_CASE("a grid of fewer blocks than there are does them all") {
+TEST_CASE("more blocks than a grid may have are refused") {
   auto const stream = own_stream();
   auto const exec = pith::on(stream.get());
-  auto const to = pith::buffer<std::uint32_t, pith::cuda_executor>(exec, 1000);
-  auto const seen = pith::buffer<std::uint32_t, pith::cuda_executor>(exec, 1000);
-  using block = number_block<64>;
-  pith::detail::launch<block>(stream.get(), pith::detail::block_kernel<block>, block{to.data()}, 1000, 3, 0);
-  pith::detail::launch<count_up>(stream.get(), pith::detail::index_kernel<count_up>, {seen.data()}, 1000, 2, 0);
-  CHECK(downloaded(exec, to) == numbers(1000));
-  CHECK(downloaded(exec, seen) == std::vector<std::uint32_t>(1000, 1));
+  CHECK_THROWS_WITH_AS(exec.for_each_block(std::uint64_t{1} << 31, number_block<64>{nullptr}),
+                       "pith::cuda_executor: a grid has at most 2147483647 blocks, got 2147483648", std::invalid_argument);
 }
 
 TEST_CASE("bytes are copied and filled in the order of the stream") {

@@ -4,7 +4,6 @@
 #include <pith/exec/cuda_executor.hpp>
 #include <pith/exec/detail/cuda_team.cuh>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,7 +11,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The maximum number of blocks in a grid.
+/// The maximum number of blocks in a grid. More have more elements than a device's memory.
 inline constexpr std::uint64_t most_cuda_blocks = 0x7fffffff;
 
 /// The bytes of shared memory that a body may use without a function attribute: 48 KiB minus the team's own bytes.
@@ -20,14 +19,29 @@ inline constexpr std::size_t usual_shared_bytes = 48 * 1024 - cuda_team::own_byt
 
 template <class F>
 __global__ void __launch_bounds__(cuda_team::threads) index_kernel(F const f, std::uint64_t n) {
-  auto const stride = std::uint64_t{gridDim.x} * cuda_team::threads;
-  for (auto i = std::uint64_t{blockIdx.x} * cuda_team::threads + threadIdx.x; i < n; i += stride) f(i);
+  auto const i = std::uint64_t{blockIdx.x} * cuda_team::threads + threadIdx.x;
+  if (i < n) f(i);
 }
 
-template <class Body>
-__device__ void run_cuda_blocks(Body const& body, typename Body::memory& fast, std::uint64_t blocks) {
-  for (std::uint64_t b = blockIdx.x; b < blocks; b += gridDim.x) body(cuda_team(), fast, b);
-}
+/// An element-wise function object that also processes runs (core/detail/convert.hpp).
+template <class F>
+concept works_on_runs = requires(F const& f) { f.are_aligned(); };
+
+/// The elements of an index range, as runs.
+template <class F>
+struct index_runs {
+  struct memory {};
+  F f;
+  std::uint64_t n;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory&, std::uint64_t block) const {
+    constexpr auto span = cuda_executor::items_per_block;
+    auto const first = block * span;
+    auto const own = f;
+    team.for_each_run(block_size(n, first, span), true, [=](std::uint32_t i, auto const& run) { own(first + i, run); });
+  }
+};
 
 /// The number of blocks for which a multiprocessor must have enough registers. A body may declare this number; the
 /// default is four.
@@ -42,24 +56,23 @@ consteval unsigned resident_blocks() {
 
 template <class Body>
 __global__ void __launch_bounds__(cuda_team::threads, resident_blocks<Body>())
-    block_kernel(Body const body, std::uint64_t blocks) {
+    block_kernel(Body const body) {
+  auto const block = std::uint64_t{blockIdx.x};
   if constexpr (sizeof(typename Body::memory) <= usual_shared_bytes) {
     __shared__ typename Body::memory fast;
-    run_cuda_blocks(body, fast, blocks);
+    body(cuda_team(), fast, block);
   } else {
     extern __shared__ __align__(128) unsigned char bytes[];
-    run_cuda_blocks(body, *reinterpret_cast<typename Body::memory*>(bytes), blocks);
+    body(cuda_team(), *reinterpret_cast<typename Body::memory*>(bytes), block);
   }
 }
 
-/// Launches kernel(work, count) with min(blocks, most_cuda_blocks) blocks.
-template <class Work>
-void launch(cudaStream_t stream, void (*kernel)(Work, std::uint64_t), Work const& work, std::uint64_t count,
-            std::uint64_t blocks, std::size_t shared_bytes) {
-  void* arguments[] = {const_cast<Work*>(&work), &count};
-  auto const grid = dim3(static_cast<unsigned>(std::min(blocks, most_cuda_blocks)));
-  auto const* const code = reinterpret_cast<void const*>(kernel);
-  check_cuda(cudaLaunchKernel(code, grid, dim3(cuda_team::threads), arguments, shared_bytes, stream),
+/// Launches `blocks` blocks of a kernel, whose arguments `arguments` points to.
+inline void launch(cudaStream_t stream, void const* kernel, void** arguments, std::uint64_t blocks,
+                   std::size_t shared_bytes) {
+  require(blocks <= most_cuda_blocks, "cuda_executor: a grid has at most ", most_cuda_blocks, " blocks, got ", blocks);
+  check_cuda(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(cuda_team::threads), arguments,
+                              shared_bytes, stream),
              "cudaLaunchKernel");
 }
 
@@ -68,8 +81,12 @@ void launch(cudaStream_t stream, void (*kernel)(Work, std::uint64_t), Work const
 template <class F>
 void cuda_executor::for_each_index(std::uint64_t n, F const& f) const {
   if (n == 0) return;
+  if constexpr (detail::works_on_runs<F>) {
+    if (f.are_aligned()) return for_each_block((n - 1) / items_per_block + 1, detail::index_runs<F>{f, n});
+  }
   auto const blocks = (n - 1) / detail::cuda_team::threads + 1;
-  detail::launch<F>(stream_, detail::index_kernel<F>, f, n, blocks, 0);
+  void* arguments[] = {const_cast<F*>(&f), &n};
+  detail::launch(stream_, reinterpret_cast<void const*>(detail::index_kernel<F>), arguments, blocks, 0);
 }
 
 template <class Body>
@@ -77,12 +94,13 @@ void cuda_executor::for_each_block(std::uint64_t blocks, Body const& body) const
   if (blocks == 0) return;
   constexpr auto bytes = sizeof(typename Body::memory);
   constexpr auto asked = bytes <= detail::usual_shared_bytes ? 0 : bytes;
-  auto* const kernel = detail::block_kernel<Body>;
+  auto const* const kernel = reinterpret_cast<void const*>(detail::block_kernel<Body>);
   if (asked > 0) {
     auto const status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, asked);
     check_cuda(status, "cudaFuncSetAttribute of shared memory");
   }
-  detail::launch<Body>(stream_, kernel, body, blocks, blocks, asked);
+  void* arguments[] = {const_cast<Body*>(&body)};
+  detail::launch(stream_, kernel, arguments, blocks, asked);
 }
 
 }  // namespace pith::inline v0

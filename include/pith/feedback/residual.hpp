@@ -20,6 +20,13 @@ struct add_residual {
   accum<In> const* residual;
   accum<In>* p;
   PITH_HD void operator()(std::uint64_t i) const { p[i] = residual[i] + element_cast<accum<In>>(g[i]); }
+  template <class Run>
+  PITH_HD void operator()(std::uint64_t i, Run const& run) const {
+    auto const x = run.read(g + i);
+    auto const old = run.read(residual + i);
+    run.write(p + i, [&](std::uint32_t lane) { return old[lane] + element_cast<accum<In>>(x[lane]); });
+  }
+  bool are_aligned() const { return is_vector_aligned(g) && is_vector_aligned(residual) && is_vector_aligned(p); }
 };
 
 /// Sets the residual to beta (p - sent) where p - sent is finite, and to lasting(residual) elsewhere (ext/source.hpp).
@@ -29,10 +36,18 @@ struct keep_unsent {
   A const* sent;
   A* residual;
   A beta;
-  PITH_HD void operator()(std::uint64_t i) const {
-    auto const unsent = p[i] - sent[i];
-    residual[i] = is_finite(unsent) ? beta * unsent : lasting(residual[i]);
+  PITH_HD void operator()(std::uint64_t i) const { residual[i] = kept(p[i] - sent[i], residual[i]); }
+  template <class Run>
+  PITH_HD void operator()(std::uint64_t i, Run const& run) const {
+    auto const of = run.read(p + i);
+    auto const less = run.read(sent + i);
+    auto const old = run.read(residual + i);
+    run.write(residual + i, [&](std::uint32_t lane) { return kept(of[lane] - less[lane], old[lane]); });
   }
+  bool are_aligned() const { return is_vector_aligned(p) && is_vector_aligned(sent) && is_vector_aligned(residual); }
+
+ private:
+  PITH_HD A kept(A unsent, A old) const { return is_finite(unsent) ? beta * unsent : lasting(old); }
 };
 
 /// The factors beta and gamma of a residual. Only with beta = gamma = 1 can an engine read p from `source` while it

@@ -1,6 +1,7 @@
 // pith/core/detail/convert.hpp — element-wise function objects that many codecs share.
 #pragma once
 
+#include <pith/core/detail/runs.hpp>
 #include <pith/core/element.hpp>
 #include <pith/core/values.hpp>
 
@@ -8,12 +9,21 @@
 
 namespace pith::inline v0::detail {
 
+// Function objects with `are_aligned` also process a run of elements (runs.hpp), from element i on: a device then reads
+// and writes 16 bytes at once.
+
 /// Sets to[i] to from[i], converted to `To`.
 template <class To, class From>
 struct convert {
   From const* from;
   To* to;
   PITH_HD void operator()(std::uint64_t i) const { to[i] = element_cast<To>(from[i]); }
+  template <class Run>
+  PITH_HD void operator()(std::uint64_t i, Run const& run) const {
+    auto const x = run.read(from + i);
+    run.write(to + i, [&](std::uint32_t lane) { return element_cast<To>(x[lane]); });
+  }
+  bool are_aligned() const { return is_vector_aligned(from) && is_vector_aligned(to); }
 };
 
 /// Sets to[i] to from[i] times `factor`, computed in accum<To>.
@@ -22,9 +32,16 @@ struct scale {
   From const* from;
   To* to;
   accum<To> factor;
-  PITH_HD void operator()(std::uint64_t i) const {
-    to[i] = element_cast<To>(factor * element_cast<accum<To>>(from[i]));
+  PITH_HD void operator()(std::uint64_t i) const { to[i] = scaled(from[i]); }
+  template <class Run>
+  PITH_HD void operator()(std::uint64_t i, Run const& run) const {
+    auto const x = run.read(from + i);
+    run.write(to + i, [&](std::uint32_t lane) { return scaled(x[lane]); });
   }
+  bool are_aligned() const { return is_vector_aligned(from) && is_vector_aligned(to); }
+
+ private:
+  PITH_HD To scaled(From v) const { return element_cast<To>(factor * element_cast<accum<To>>(v)); }
 };
 
 /// Sets to[i] to from[i] times *factor. `factor` points into the executor's memory.
@@ -43,6 +60,13 @@ struct add {
   From const* from;
   To* to;
   PITH_HD void operator()(std::uint64_t i) const { to[i] += element_cast<To>(from[i]); }
+  template <class Run>
+  PITH_HD void operator()(std::uint64_t i, Run const& run) const {
+    auto const x = run.read(from + i);
+    auto const sum = run.read(to + i);
+    run.write(to + i, [&](std::uint32_t lane) { return sum[lane] + element_cast<To>(x[lane]); });
+  }
+  bool are_aligned() const { return is_vector_aligned(from) && is_vector_aligned(to); }
 };
 
 /// Sets to[i] to factor (to[i] - from[i]).

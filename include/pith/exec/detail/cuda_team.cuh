@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/core/team.hpp>
+#include <pith/exec/detail/warp_octet.cuh>
 
 #if defined(__CUDACC__)
 #include <cub/warp/warp_scan.cuh>
@@ -50,14 +51,14 @@ struct cuda_team {
   }
 
   /// The loops are not unrolled: one octet (8 elements) per iteration gives enough parallel loads, and several octets
-  /// would not fit in registers.
+  /// would not fit in registers. The first loop runs whole warps.
   template <class Count, class F>
   PITH_HD void for_each_run([[maybe_unused]] Count n, [[maybe_unused]] bool well, [[maybe_unused]] F const& f) const {
 #if defined(__CUDA_ARCH__)
-    auto const all = static_cast<std::uint32_t>(octets(n)), whole = well ? static_cast<std::uint32_t>(n / octet) : 0;
+    auto const all = static_cast<std::uint32_t>(octets(n)), whole = static_cast<std::uint32_t>(n / (32 * octet)) * 32;
     auto g = threadIdx.x;
     PITH_CUDA_ROLLED
-    for (; g < whole; g += threads) f(g * std::uint32_t{octet}, aligned_octet());
+    for (; well && g < whole; g += threads) f(g * std::uint32_t{octet}, warp_octet());
     PITH_CUDA_ROLLED
     for (; g < all; g += threads) {
       auto const size = static_cast<std::uint32_t>(octet_size(g, n));
