@@ -71,6 +71,35 @@ struct count_votes {
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const first = block * Span;
     auto const count = block_size(n, first, Span);
+    if constexpr (Team::by_octets) {
+      count_octets(team, first, count);
+    } else {
+      count_words(team, fast, first, count);
+    }
+  }
+
+ private:
+  /// Each thread counts the votes for one octet (8 elements).
+  template <class Team>
+  PITH_HD void count_octets(Team const& team, std::uint64_t first, std::uint32_t count) const {
+    auto const self = *this;
+    auto* const to = x + first;
+    team.for_each_run(count, is_vector_aligned(to), [=](std::uint32_t i, auto const& run) {
+      std::uint32_t negative[octet] = {};
+      for (unsigned rank = 0; rank < self.ranks; ++rank) {
+        auto const votes = self.bytes[rank * self.stride + (first + i) / octet];
+        for (std::uint32_t lane = 0; lane < octet; ++lane) negative[lane] += votes >> lane & 1u;
+      }
+      run.write(to + i, [&](std::uint32_t lane) { return element_cast<In>(self.winner(negative[lane])); });
+    });
+  }
+  PITH_HD accum<In> winner(std::uint32_t negative) const {
+    if (2 * negative == ranks) return even == ties::zero ? 0 : 1;
+    return 2 * negative > ranks ? -1 : 1;
+  }
+
+  template <class Team>
+  PITH_HD void count_words(Team const& team, memory& fast, std::uint64_t first, std::uint32_t count) const {
     auto const self = *this;
     auto* const negative = fast.negative.data();
     auto* const tied = fast.tied.data();
@@ -89,7 +118,6 @@ struct count_votes {
     });
   }
 
- private:
   /// Counts the negative votes for each of the elements first .. first + 63, or up to the tensor's end.
   PITH_HD bit_counts poll(std::uint64_t first) const {
     auto counts = bit_counts(ranks);

@@ -23,9 +23,15 @@ PITH_HD constexpr std::uint32_t half_of(std::uint32_t n) {
   return half;
 }
 
+/// On a device, one warp merges the last 256 lanes, without barriers.
 template <team Team, class T, class Merge>
 PITH_HD void merge_lanes(Team const& team, T* lane, std::uint32_t count, Merge merge) {
   for (auto half = half_of(count); half > 0; count = half, half /= 2) {
+    if constexpr (Team::by_octets) {
+      if (count == 256) {
+        return team.merge_rows(lane, 1u, 1u, constant<256>(), [=](std::uint32_t i) { return lane[i]; }, merge);
+      }
+    }
     team.for_each(count - half, [=](std::uint32_t i) { lane[i] = merge(lane[i], lane[i + half]); });
   }
 }

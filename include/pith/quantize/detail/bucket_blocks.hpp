@@ -14,16 +14,17 @@ struct bucket_run {
   std::uint32_t count, width;
 };
 
-/// Splits a tensor with n elements into blocks of at most `span` elements. A block contains whole buckets, or a part of
-/// one bucket.
+/// Splits a tensor with n elements into blocks of at most `span` elements. A block contains `per_block` whole buckets,
+/// or, if per_block is 0, a part of one bucket. `at` does not divide, unless a tensor has several large buckets: on a
+/// device, a division of 64-bit integers takes some hundred instructions.
 struct bucket_blocks {
   std::uint64_t n, bucket;
-  std::uint32_t span;
+  std::uint32_t span, per_block;
 
   PITH_HD constexpr std::uint64_t buckets() const { return n == 0 ? 0 : (n - 1) / bucket + 1; }
 
   /// True if each block contains only whole buckets.
-  PITH_HD constexpr bool are_small() const { return bucket <= span; }
+  PITH_HD constexpr bool are_small() const { return per_block > 0; }
 
   PITH_HD constexpr std::uint64_t count() const {
     if (n == 0) return 0;
@@ -33,9 +34,9 @@ struct bucket_blocks {
   PITH_HD constexpr bucket_run at(std::uint64_t block) const {
     if (are_small()) {
       auto const first = block * whole();
-      return {first, first / bucket, least(n - first, whole()), static_cast<std::uint32_t>(bucket)};
+      return {first, block * per_block, least(n - first, whole()), static_cast<std::uint32_t>(bucket)};
     }
-    auto const b = block / parts(), inside = block % parts() * span;
+    auto const b = n == bucket ? 0 : block / parts(), inside = (block - b * parts()) * span;
     auto const width = n - b * bucket < bucket ? n - b * bucket : bucket;
     auto const size = least(width - inside, span);
     return {b * bucket + inside, b, size, size};
@@ -51,7 +52,7 @@ struct bucket_blocks {
   PITH_HD constexpr std::uint64_t tiles() const { return (bucket + tile - 1) / tile; }
 
   PITH_HD constexpr bucket_run tile_at(std::uint64_t t) const {
-    auto const b = t / tiles(), inside = t % tiles() * tile;
+    auto const b = n == bucket ? 0 : t / tiles(), inside = (t - b * tiles()) * tile;
     auto const width = n - b * bucket < bucket ? n - b * bucket : bucket;
     auto const size = inside < width ? least(width - inside, tile) : 0;
     return {b * bucket + inside, b, size, size};
@@ -62,7 +63,7 @@ struct bucket_blocks {
   }
 
  private:
-  PITH_HD constexpr std::uint64_t whole() const { return span / bucket * bucket; }
+  PITH_HD constexpr std::uint64_t whole() const { return per_block * bucket; }
   PITH_HD constexpr std::uint64_t parts() const { return (bucket + span - 1) / span; }
   PITH_HD static constexpr std::uint32_t least(std::uint64_t a, std::uint64_t b) {
     return static_cast<std::uint32_t>(a < b ? a : b);
@@ -92,7 +93,8 @@ PITH_HD constexpr std::uint64_t bucket_in(std::uint64_t n, std::uint64_t bucket)
 }
 
 PITH_HD constexpr bucket_blocks blocks_of(std::uint64_t n, std::uint64_t bucket, std::uint32_t span) {
-  return {n, n == 0 ? 1 : bucket_in(n, bucket), span};
+  auto const size = n == 0 ? 1 : bucket_in(n, bucket);
+  return {n, size, span, size <= span ? span / static_cast<std::uint32_t>(size) : 0};
 }
 
 }  // namespace pith::inline v0::detail

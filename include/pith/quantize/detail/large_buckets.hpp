@@ -85,7 +85,7 @@ struct measure_tiles {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t t) const {
     auto const run = to.over.tile_at(t);
-    if (!add_columns(team, fast, run)) add_parts(team, fast, run);
+    if (!add_octets(team, fast, run) && !add_columns(team, fast, run)) add_parts(team, fast, run);
     merge_lanes(team, fast.lanes.data(), run.count < tile_lanes ? run.count : tile_lanes, merged<Rule>{to.rule});
     auto const* const lanes = fast.lanes.data();
     auto* const out = partial + t;
@@ -102,6 +102,36 @@ struct measure_tiles {
     auto const rule = to.rule;
     reduce_values(team, fast.lanes.data(), mine, tiles(width), merged<Rule>{rule});
     team.for_each(1u, [=](std::uint32_t) { *out = rule.finish(mine[0], width, A{}); });
+  }
+
+  /// Measures a tile of full size on a device. Each thread adds up an octet of lanes, in all rows, in registers. Returns
+  /// false, without effect, if the tile is smaller, or if the source copies values before it returns them.
+  template <class Team>
+  PITH_HD bool add_octets([[maybe_unused]] Team const& team, [[maybe_unused]] memory& fast,
+                          [[maybe_unused]] bucket_run const& run) const {
+    if constexpr (Team::by_octets && std::same_as<Source, ext::plain_source<A>> &&
+                  (sign_only<Rule> || !scale_free<Rule>)) {
+      if (run.count < tile) return false;
+      auto const* const p = from.x + run.first;
+      auto* const lanes = fast.lanes.data();
+      auto* const bytes = to.bytes + run.first / octet;
+      auto const rule = to.rule;
+      team.for_each_run(tile_lanes, is_vector_aligned(p), [=](std::uint32_t i, auto const& octet_of) {
+        statistic_of<Rule, A> sums[octet];
+        for (auto at = i; at < tile; at += tile_lanes) {
+          auto const x = octet_of.read(p + at);
+          for (std::uint32_t lane = 0; lane < octet; ++lane) {
+            auto const own = rule.measure(x[lane]);
+            sums[lane] = at == i ? own : rule.merge(sums[lane], own);
+          }
+          if constexpr (scale_free<Rule>) bytes[at / octet] = negative_byte(x, octet);
+        }
+        for (std::uint32_t lane = 0; lane < octet; ++lane) lanes[i + lane] = sums[lane];
+      });
+      return true;
+    } else {
+      return false;
+    }
   }
 
   /// Measures a tile of full size with vector instructions. Processes a few lanes of the tile at a time, in all rows,
