@@ -49,6 +49,8 @@ mutants = [
     mutant("merge_rows/barrier", team, "void merge_rows(", barrier),
     mutant("compact/barrier", team, "std::uint32_t compact(", barrier),
     mutant("at_least/barrier", team, "std::uint32_t at_least(", barrier),
+    mutant("place_at_least/barrier_before", team, "place = claim(warps.all);", barrier),
+    mutant("place_at_least/barrier_after", team, "rows.emit(reach", barrier),
     mutant("is_last/barrier_before", team, "bool is_last(", barrier),
     mutant("is_last/barrier_after", team, "last = arrives_last(", barrier),
     mutant("sums_of_warps/barrier_before", team, "static sums sums_of_warps(", barrier),
@@ -65,6 +67,9 @@ mutants = [
     mutant("compact/round", team, "std::uint32_t compact(", "kept += warps.all;"),
     mutant("at_least/round", team, "std::uint32_t at_least(", "kept += warps.all;"),
     mutant("at_least/place", team, "std::uint32_t at_least(", "__ffs(reach)) - 1", "__ffs(reach))"),
+    mutant("reaching_rows/end", team, "static std::uint32_t reaching_rows(", "well && i + all - row + width <= n", "well"),
+    mutant("row_places/rows", team, "explicit row_places(", "(through << 16)", "through"),
+    mutant("row_places/next", team, "void emit(std::uint32_t reach,", "next += std::uint64_t{1} << 16 * row;"),
     mutant("sums_of_warps/before", team, "static sums sums_of_warps(", "w < warp", "w <= warp"),
     mutant("poll/end", team, "static ballot poll(", "i < n && "),
     # Alignment, and what is left of a group.

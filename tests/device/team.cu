@@ -40,6 +40,7 @@ struct collectives {
     team.for_each(n + skipped, [=, first = fast.x.data()](std::uint32_t i) { first[i] = own[i]; });
     auto const least = pith::detail::magnitude_bits(0.5f);
     out = read(team, list, team.at_least(x, n, least, list), out);
+    out = read(team, list, place(team, x, least, list), out);
     auto const emit = [=](std::uint32_t i, std::uint32_t place) { list[place] = i; };
     out = read(team, list,
                team.compact(
@@ -62,6 +63,22 @@ struct collectives {
     id.seed = 77;
     id.step = step;
     return pith::draws(id);
+  }
+
+  /// Places that are refused, then places from 7 on.
+  template <class Team>
+  PITH_HD std::uint32_t place(Team const& team, float const* x, std::uint32_t least, std::uint32_t* list) const {
+    if constexpr (Team::by_octets) {
+      auto* const kept = list + most;
+      auto const emit = [=](std::uint32_t i, std::uint32_t at) { list[at - 7] = i; };
+      auto const place_from = [=, &team, own = *this](std::uint32_t first) {
+        return team.place_at_least(
+            x, own.n, least, [=](std::uint32_t all) { return *kept = all, first; }, emit);
+      };
+      return place_from(Team::nowhere) || !place_from(7) ? 0 : *kept;
+    } else {
+      return team.at_least(x, n, least, list);
+    }
   }
 
   template <class Team>

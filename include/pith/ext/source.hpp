@@ -130,7 +130,11 @@ struct residual_source {
   template <class Team, class Count>
   PITH_HD void leave(Team const& team, std::uint64_t first, Count count, A const* p) const {
     auto* const to = residual + first;
-    team.for_each(count, [=](std::uint32_t i) { to[i] = is_finite(p[i]) ? p[i] : lasting(to[i]); });
+    auto const well = detail::is_vector_aligned(to) && detail::is_vector_aligned(p);
+    team.for_each_run(count, well, [=](std::uint32_t begin, auto const& run) {
+      auto const all = run.read(p + begin);
+      run.write(to + begin, [&](std::uint32_t i) { return is_finite(all[i]) ? all[i] : lasting(to[begin + i]); });
+    });
   }
   PITH_HD void write_back(std::uint64_t i, A value, A old, A sent) const {
     residual[i] = is_finite(value - sent) ? value - sent : lasting(old);

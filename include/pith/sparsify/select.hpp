@@ -39,8 +39,8 @@ void find_candidates(E const& exec, selection<Source> const& of, selection_size 
   auto* const arrived = &of.state->arrived;
   for_each_block_then(exec, blocks(size.samples), sample_keys<Source>{of, sample, size.samples},
                       find_bound<Source>{of, sample, size.samples, size.rank}, arrived);
-  for_each_block_then(exec, blocks(size.n), collect_candidates<Source>{of},
-                      order_candidates<Source>{of, size.spans(select_span<A>)}, arrived);
+  auto const notes = size.spans(collected_on<A, space_of<E>>);
+  for_each_block_then(exec, notes, collect_candidates<Source>{of}, order_candidates<Source>{of, notes}, arrived);
   exec.for_each_block(blocks(size.room), move_candidates<Source>{of});
 }
 

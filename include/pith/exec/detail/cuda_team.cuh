@@ -41,6 +41,10 @@ struct cuda_team {
   static constexpr std::uint32_t own_bytes = 256;
   static constexpr bool specializes = false;
   static constexpr bool by_octets = true;
+  /// The largest number of elements, and the place for a refusal, in `place_at_least`.
+  template <class A>
+  static constexpr std::uint32_t placed = threads * 128 / sizeof(A);
+  static constexpr std::uint32_t nowhere = 0xffffffffu;
 
   template <class Count, class F>
   PITH_HD void for_each([[maybe_unused]] Count n, [[maybe_unused]] F const& f) const {
@@ -159,6 +163,30 @@ struct cuda_team {
     return kept;
   }
 
+  /// Tests n <= placed<A> elements as `at_least` does, but the block synchronises only once for all of them. One thread
+  /// calls claim(kept), where `kept` is the number of kept elements, and returns the first place of the kept elements
+  /// or `nowhere`. Then emit(i, place) is called for each kept element i; the places ascend with i. Returns false, and
+  /// does not call `emit`, if the place is `nowhere`.
+  template <std::floating_point A, class Count, class Claim, class Emit>
+  PITH_HD bool place_at_least([[maybe_unused]] A const* x, [[maybe_unused]] Count n, [[maybe_unused]] bits_of<A> least,
+                              [[maybe_unused]] Claim const& claim, [[maybe_unused]] Emit const& emit) const {
+#if defined(__CUDA_ARCH__)
+    __shared__ std::uint32_t place;
+    auto const i =
+        threadIdx.x / 32 * 32 * octets_of<A> * std::uint32_t{octet} + threadIdx.x % 32 * std::uint32_t{octet};
+    auto const reach = reaching_rows(x, n, least, i);
+    auto const rows = row_places(reach);
+    auto const warps = sums_of_warps(rows.all);
+    if (threadIdx.x == 0) place = claim(warps.all);
+    __syncthreads();
+    auto const first = place;
+    if (first == nowhere) return false;
+    rows.emit(reach, i, first + warps.before, emit);
+    __syncthreads();
+#endif
+    return true;
+  }
+
   PITH_HD void tally(std::uint32_t* bins, std::uint32_t i, bool holds) const {
     if (holds) add(bins + i, 1);
   }
@@ -188,6 +216,10 @@ struct cuda_team {
   /// run in parallel.
   static constexpr std::uint32_t rows = 8;
 
+  /// The number of octets that a thread tests in `place_at_least`: 128 bytes, so that all loads run in parallel.
+  template <class A>
+  static constexpr std::uint32_t octets_of = 16 / sizeof(A);
+
 #if defined(__CUDA_ARCH__)
   /// Returns the value of the lane whose number is greater by `distance`.
   template <class T>
@@ -200,9 +232,11 @@ struct cuda_team {
     return value;
   }
 
-  struct sums {
-    std::uint32_t before, all;
+  template <class T>
+  struct sums_as {
+    T before, all;
   };
+  using sums = sums_as<std::uint32_t>;
   /// Sums the warps' `own` values over the lower warps (`before`) and over all warps (`all`).
   __device__ static sums sums_of_warps(std::uint32_t own) {
     __shared__ std::uint32_t of_warp[threads / 32];
@@ -219,10 +253,11 @@ struct cuda_team {
   }
   /// Sums the lanes' `own` values over the lower lanes of the warp (`before`) and over all its lanes (`all`).
   /// CUB_NS_QUALIFIER is CUB's namespace, which a user may have changed.
-  __device__ static sums sums_of_lanes(std::uint32_t own) {
-    using scan = CUB_NS_QUALIFIER::WarpScan<std::uint32_t>;
-    __shared__ scan::TempStorage of_warp[threads / 32];
-    auto found = sums();
+  template <class T>
+  __device__ static sums_as<T> sums_of_lanes(T own) {
+    using scan = CUB_NS_QUALIFIER::WarpScan<T>;
+    __shared__ typename scan::TempStorage of_warp[threads / 32];
+    auto found = sums_as<T>();
     scan(of_warp[threadIdx.x / 32]).ExclusiveSum(own, found.before, found.all);
     return found;
   }
@@ -242,6 +277,52 @@ struct cuda_team {
     }
     return reach;
   }
+
+  /// Returns the masks of the thread's octets, which begin at elements i, i + 256, ...: eight bits per octet.
+  template <class A, class Count>
+  __device__ static std::uint32_t reaching_rows(A const* x, Count n, bits_of<A> least, std::uint32_t i) {
+    constexpr auto width = std::uint32_t{octet}, row = 32 * width, all = row * octets_of<A>;
+    auto const well = is_vector_aligned(x);
+    std::uint32_t reach = 0;
+    if (well && i + all - row + width <= n) {
+      for (std::uint32_t r = 0; r < octets_of<A>; ++r) {
+        reach |= reaching(aligned_octet(), x + i + r * row, least) << width * r;
+      }
+    } else {
+      PITH_CUDA_ROLLED
+      for (std::uint32_t r = 0; r < octets_of<A> && i + r * row < n; ++r) {
+        reach |= reaching(x + i + r * row, n - i - r * row, least, well) << width * r;
+      }
+    }
+    return reach;
+  }
+
+  /// The places of a thread's kept elements among those of its warp. An order by rows, then by lanes, is the order of
+  /// the elements. A word has one 16-bit field per row, so one scan counts all rows.
+  struct row_places {
+    std::uint64_t first;
+    std::uint32_t all;
+
+    __device__ explicit row_places(std::uint32_t reach) {
+      std::uint64_t own = 0;
+      for (std::uint32_t r = 0; r < 4; ++r) {
+        own |= std::uint64_t(static_cast<std::uint32_t>(__popc(reach >> 8 * r & 0xff))) << 16 * r;
+      }
+      auto const lanes = sums_of_lanes(own);
+      auto const through = lanes.all * 0x0001000100010001u;  // field r: the sum over rows 0 .. r
+      first = lanes.before + (through << 16);
+      all = static_cast<std::uint32_t>(through >> 48);
+    }
+
+    template <class Emit>
+    __device__ void emit(std::uint32_t reach, std::uint32_t i, std::uint32_t place, Emit const& to) const {
+      for (auto next = first; reach != 0; reach &= reach - 1) {
+        auto const bit = static_cast<std::uint32_t>(__ffs(reach)) - 1, row = bit / 8;
+        to(i + 256 * row + bit % 8, place + (static_cast<std::uint32_t>(next >> 16 * row) & 0xffff));
+        next += std::uint64_t{1} << 16 * row;
+      }
+    }
+  };
 
   /// The ballots of a warp, one word per row, and the number of elements that the warp keeps.
   struct ballot {

@@ -75,70 +75,103 @@ struct find_bound {
   }
 };
 
-/// Collects the candidates of a span (selection.hpp) if they fit into the buffer of candidates. In this case, also
-/// writes the span's values to the residual if the source has residual write-back (ext/source.hpp).
+/// Collects the candidates of a run of neighbouring values (collected_by) if they fit into the buffer of candidates. In
+/// this case, also writes the values to the residual if the source has residual write-back (ext/source.hpp).
 template <class Source>
 struct collect_candidates {
   using A = typename selection<Source>::A;
   static constexpr std::uint32_t items_per_block = select_span<A>;
-  struct memory {
+  static constexpr unsigned resident_blocks = 5;  // 48 registers: 32 hold the values that a thread reads at once
+  struct listed {
     fast_array<A, select_span<A>> p;
     fast_array<std::uint32_t, select_span<A> + kept_slack> list;
     std::uint32_t first;
+  };
+  union memory {
+    listed span;
+    fast_array<A, select_part<A>> part;
   };
 
   selection<Source> of;
 
   template <team Team>
-  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t span) const {
-    auto const first = span * select_span<A>;
-    if (of.n - first >= select_span<A>) {
-      collect(team, fast, span, constant<select_span<A>>());
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
+    constexpr auto most = collected_by<A, Team>;
+    auto const rest = of.n - block * most;
+    if (rest >= most) {
+      collect(team, fast, block, constant<most>());
     } else {
-      collect(team, fast, span, static_cast<std::uint32_t>(of.n - first));
+      collect(team, fast, block, static_cast<std::uint32_t>(rest));
     }
   }
 
  private:
   template <class Team, class Count>
-  PITH_HD void collect(Team const& team, memory& fast, std::uint64_t span, Count count) const {
-    auto const first = span * select_span<A>;
-    auto const* const p = source_values(of.from, team, first, count, fast.p.data());
-    auto const kept = team.at_least(p, count, bound(first), fast.list.data());
-    auto* const place = &fast.first;
-    auto const all = of;
-    team.for_each(1u, [=, &team](std::uint32_t) {
-      *place = team.add(&all.state->found, kept);
-      all.notes[span] = {*place, kept, 0};
-    });
-    if (static_cast<std::uint64_t>(*place) + kept > all.room) return;
-    put(team, p, first, *place, kept, fast.list.data());
-    if constexpr (keeping_source<Source>) all.from.leave(team, first, count, p);
+  PITH_HD void collect(Team const& team, memory& fast, std::uint64_t block, Count count) const {
+    auto const first = block * collected_by<A, Team>;
+    if constexpr (Team::by_octets) {
+      auto const all = *this;
+      auto const* const p = of.from.load(team, first, count, fast.part.data());
+      auto const fits = team.place_at_least(
+          p, count, bound(first),
+          [=, &team](std::uint32_t kept) {
+            auto const place = all.note(team, block, kept);
+            return all.fits(place, kept) ? place : Team::nowhere;
+          },
+          [=](std::uint32_t i, std::uint32_t place) { all.put(first + i, p[i], place); });
+      if (fits) leave(team, first, count, p);
+    } else {
+      collect_list(team, fast.span, block, count);
+    }
   }
 
-  /// Returns the least key of a candidate in the span that begins at element `first`. If fewer than k values are
+  template <class Team, class Count>
+  PITH_HD void collect_list(Team const& team, listed& fast, std::uint64_t block, Count count) const {
+    auto const first = block * select_span<A>;
+    auto const* const p = source_values(of.from, team, first, count, fast.p.data());
+    auto const* const list = fast.list.data();
+    auto const kept = team.at_least(p, count, bound(first), fast.list.data());
+    auto* const place = &fast.first;
+    auto const all = *this;
+    team.for_each(1u, [=, &team](std::uint32_t) { *place = all.note(team, block, kept); });
+    if (!fits(*place, kept)) return;
+    team.for_each(kept, [=](std::uint32_t j) { all.put(first + list[j], p[list[j]], *place + j); });
+    leave(team, first, count, p);
+  }
+
+  /// Reserves places for `kept` candidates. Returns the first place.
+  template <class Team>
+  PITH_HD std::uint32_t note(Team const& team, std::uint64_t block, std::uint32_t kept) const {
+    auto const place = team.add(&of.state->found, kept);
+    of.notes[block] = {place, kept, 0};
+    return place;
+  }
+  PITH_HD bool fits(std::uint32_t place, std::uint32_t kept) const {
+    return static_cast<std::uint64_t>(place) + kept <= of.room;
+  }
+
+  PITH_HD void put(std::uint64_t i, A value, std::uint32_t place) const {
+    of.found.index[place] = static_cast<std::uint32_t>(i);
+    of.found.value[place] = value;
+    if constexpr (keeping_source<Source>) of.found.old[place] = of.from.kept(i);
+  }
+
+  template <class Team, class Count>
+  PITH_HD void leave(Team const& team, std::uint64_t first, Count count, A const* p) const {
+    if constexpr (keeping_source<Source>) of.from.leave(team, first, count, p);
+  }
+
+  /// Returns the least key of a candidate in the run that begins at element `first`. If fewer than k values are
   /// nonzero, some zeros are selected. Ties go to the smaller index, so the selected zeros have indices below k. Zeros
-  /// are therefore no candidates in a span that begins at element k or later.
+  /// are therefore no candidates in a run that begins at element k or later.
   PITH_HD bits_of<A> bound(std::uint64_t first) const {
     auto const least = of.state->bound;
     return least == 0 && first >= of.k ? bits_of<A>{1} : least;
   }
-
-  template <class Team>
-  PITH_HD void put(Team const& team, A const* p, std::uint64_t first, std::uint32_t place, std::uint32_t kept,
-                   std::uint32_t const* list) const {
-    auto const to = of.found;
-    auto const from = of.from;
-    team.for_each(kept, [=](std::uint32_t j) {
-      to.index[place + j] = static_cast<std::uint32_t>(first) + list[j];
-      to.value[place + j] = p[list[j]];
-      if constexpr (keeping_source<Source>) to.old[place + j] = from.kept(first + list[j]);
-    });
-  }
 };
 
-/// If there are at least k candidates and all candidates fit into the buffer, computes the position of each span's
-/// candidates in the order of indices, and sets `complete` in the state.
+/// If there are at least k candidates and all candidates fit into the buffer, computes the positions of each
+/// note's candidates in the order of indices, and sets `complete` in the state.
 template <class Source>
 struct order_candidates {
   struct memory {
@@ -147,7 +180,7 @@ struct order_candidates {
   };
 
   selection<Source> of;
-  std::uint32_t spans;
+  std::uint32_t size;  ///< the number of notes
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t) const {
@@ -157,7 +190,7 @@ struct order_candidates {
     auto* const notes = of.notes;
     team.for_each(1u, [=](std::uint32_t) { *moved = 0; });
     prefix_sums(
-        team, fast.scan, spans, [=](std::uint32_t b) { return notes[b].count; },
+        team, fast.scan, size, [=](std::uint32_t b) { return notes[b].count; },
         [=](std::uint32_t b, std::uint32_t before, std::uint32_t) {
           notes[b].place = before;
           if (notes[b].first != before) *moved = 1;
@@ -184,9 +217,9 @@ struct move_candidates {
     if (!of.from_candidates() || of.state->in_order != 0 || first >= of.state->found) return;
     auto const rest = of.state->found - first;
     auto const from = of.found, to = of.ordered;
-    auto const* const notes = of.notes;
-    team.for_each(rest < select_span<A> ? rest : select_span<A>, [=](std::uint32_t i) {
-      auto const note = notes[from.index[first + i] / select_span<A>];
+    auto const all = of;
+    team.for_each(rest < select_span<A> ? rest : select_span<A>, [=, &team](std::uint32_t i) {
+      auto const note = all.note_of(team, from.index[first + i]);
       auto const place = note.place + (first + i - note.first);
       to.index[place] = from.index[first + i];
       to.value[place] = from.value[first + i];

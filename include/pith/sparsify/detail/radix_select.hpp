@@ -171,7 +171,7 @@ struct emit_kept {
     auto* const out = to.old + place;
     selection_olds(of, team, first, count, p, old);
     team.for_each(kept.count, [=](std::uint32_t j) { out[j] = old[kept.list[j]]; });
-    if (!of.from_candidates() && !of.was_left(first / select_span<A>)) of.from.leave(team, first, count, p);
+    if (!of.from_candidates() && !of.was_left(team, first)) of.from.leave(team, first, count, p);
   }
 };
 

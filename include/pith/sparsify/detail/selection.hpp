@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 
 namespace pith::inline v0::detail {
@@ -18,6 +19,13 @@ inline constexpr std::uint32_t select_span = 8192 / sizeof(A);
 inline constexpr std::uint32_t spans_in_part = 4;
 template <class A>
 inline constexpr std::uint32_t select_part = spans_in_part* select_span<A>;
+
+/// The number of values whose candidates are collected at once, and have one note. A device collects a part, because a
+/// block must then wait less often for each value.
+template <class A, class Team>
+inline constexpr std::uint32_t collected_by = Team::by_octets ? select_part<A> : select_span<A>;
+template <class A, class Space>
+inline constexpr std::uint32_t collected_on = std::same_as<Space, host_space> ? select_span<A> : select_part<A>;
 
 /// The number of values in a sampled cache line.
 inline constexpr std::uint32_t sampled_line = 16;
@@ -60,7 +68,7 @@ struct selection_state {
   std::uint32_t bins[digits<Key>::rounds][digit_bins];
 };
 
-/// The positions of a span's candidates. The `count` candidates begin at position `first` in the order of collection,
+/// The positions of the candidates that were collected at once. The `count` candidates begin at position `first` in the order of collection,
 /// and at position `place` in the order of indices.
 struct span_note {
   std::uint32_t first, count, place;
@@ -96,10 +104,17 @@ struct selection {
   PITH_HD std::uint64_t size() const { return from_candidates() ? state->found : n; }
   PITH_HD candidates<A> chosen() const { return state->in_order != 0 ? found : ordered; }
 
-  /// True if collect_candidates already wrote the values of a span to the residual.
-  PITH_HD bool was_left(std::uint64_t span) const {
+  /// The note of value i.
+  template <class Team>
+  PITH_HD span_note note_of(Team const&, std::uint64_t i) const {
+    return notes[i / collected_by<A, Team>];
+  }
+
+  /// True if collect_candidates already wrote value i to the residual.
+  template <class Team>
+  PITH_HD bool was_left(Team const& team, std::uint64_t i) const {
     if (room == 0) return false;
-    auto const note = notes[span];
+    auto const note = note_of(team, i);
     return static_cast<std::uint64_t>(note.first) + note.count <= room;
   }
 };
@@ -112,6 +127,18 @@ PITH_HD A const* source_values(Source const& from, Team const& team, std::uint64
   return from.load(team, first, count, p);
 }
 
+/// Copies those of the `collected` values that belong to candidates of a span to their positions in the span.
+template <class Source, class A, team Team>
+PITH_HD void copy_found(selection<Source> const& of, Team const& team, std::uint64_t first, std::uint32_t count,
+                        A const* collected, A* to) {
+  auto const note = of.note_of(team, first);
+  auto const* const index = of.found.index;
+  team.for_each(note.count, [=](std::uint32_t j) {
+    auto const i = index[note.first + j] - first;  // huge for a candidate of an earlier span
+    if (i < count) to[i] = collected[note.first + j];
+  });
+}
+
 /// Returns a span of the values from which the selection is made: the candidates, or all values of the source. If
 /// collect_candidates already wrote the values of the span to the residual, reads the values from the residual, and
 /// reads the candidates among them from `found`. NaN and infinity are not in the residual, but they are candidates.
@@ -120,13 +147,10 @@ PITH_HD A const* selection_values(selection<Source> const& of, Team const& team,
                                   std::uint32_t count, A* p) {
   if (of.from_candidates()) return of.chosen().value + first;
   if constexpr (keeping_source<Source>) {
-    if (of.was_left(first / select_span<A>)) {
+    if (of.was_left(team, first)) {
       auto const from = of.from;
-      auto const note = of.notes[first / select_span<A>];
-      auto const found = of.found;
       team.for_each(count, [=](std::uint32_t i) { p[i] = from.kept(first + i); });
-      team.for_each(note.count,
-                    [=](std::uint32_t j) { p[found.index[note.first + j] - first] = found.value[note.first + j]; });
+      copy_found(of, team, first, count, of.found.value, p);
       return p;
     }
   }
@@ -138,15 +162,12 @@ template <class Source, class A, team Team>
 PITH_HD void selection_olds(selection<Source> const& of, Team const& team, std::uint64_t first, std::uint32_t count,
                             A const* p, A* old) {
   auto const from = of.from;
-  auto const found = of.found;
   if (of.from_candidates()) {
     auto const* const known = of.chosen().old + first;
     team.for_each(count, [=](std::uint32_t i) { old[i] = known[i]; });
-  } else if (of.was_left(first / select_span<A>)) {
-    auto const note = of.notes[first / select_span<A>];
+  } else if (of.was_left(team, first)) {
     team.for_each(count, [=](std::uint32_t i) { old[i] = from.without(first + i, p[i]); });
-    team.for_each(note.count,
-                  [=](std::uint32_t j) { old[found.index[note.first + j] - first] = found.old[note.first + j]; });
+    copy_found(of, team, first, count, of.found.old, old);
   } else {
     team.for_each(count, [=](std::uint32_t i) { old[i] = from.kept(first + i); });
   }
