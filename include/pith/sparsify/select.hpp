@@ -6,6 +6,7 @@
 #include <pith/sparsify/detail/radix_select.hpp>
 #include <pith/sparsify/detail/small_select.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace pith::inline v0 {
@@ -19,9 +20,10 @@ selection<Source> selection_on(Source const& from, selection_size const& size, T
   using A = typename selection<Source>::A;
   using key = bits_of<A>;
   auto const spans = size.spans(select_span<A>);
-  auto of = selection<Source>{from, size.n, static_cast<std::uint32_t>(size.k), static_cast<std::uint32_t>(size.room)};
+  auto of = selection<Source>{from, size.n, static_cast<std::uint32_t>(size.k), static_cast<std::uint32_t>(size.room),
+                              size.spans(select_part<A>)};
   of.state = take(selection_state<key>(), 1);
-  of.parts = take(part_note(), size.spans(select_part<A>));
+  of.parts = take(part_note(), std::max(of.blocks, most_pass_blocks));
   of.notes = take(span_note(), size.room == 0 ? 0 : spans);
   auto const old = keeping_source<Source> ? size.room : 0;
   of.found = {take(std::uint32_t(), size.room), take(A(), size.room), take(A(), old)};
@@ -47,7 +49,8 @@ void find_candidates(E const& exec, selection<Source> const& of, selection_size 
 /// Selects the k values of largest magnitude. Searches only among the candidates if they are complete
 /// (selection_state::complete), and among all values otherwise.
 template <executor E, class Source, class Out>
-void radix_select(E const& exec, selection<Source> const& of, std::uint32_t parts, selected_entries<Out> const& to) {
+void radix_select(E const& exec, selection<Source> const& of, selected_entries<Out> const& to) {
+  auto const parts = of.blocks;
   auto* const arrived = &of.state->arrived;
   for (unsigned round = 0; round < digits<typename selection<Source>::key>::rounds; ++round) {
     for_each_block_then(exec, parts, count_digits<Source>{of, round}, fix_digit<Source>{of, round}, arrived);
@@ -93,11 +96,14 @@ void select_largest(E const& exec, Source const& from, std::uint64_t n, std::uin
   }
   auto const scope = ws.mark();
   auto const size = detail::selection_size::of(n, k);
-  auto const of = detail::selection_on(
-      from, size, [&ws]<class T>(T, std::uint64_t count) { return ws.template take<T>(count).data; });
+  auto of = detail::selection_on(from, size,
+                                 [&ws]<class T>(T, std::uint64_t count) { return ws.template take<T>(count).data; });
+  if constexpr (!detail::host_executor<E>) {
+    of.blocks = std::min(size.spans(detail::select_span<A>), detail::most_pass_blocks);
+  }
   exec.fill(of.state, std::byte{}, sizeof(*of.state));
   if (size.samples > 0) detail::find_candidates(exec, of, size, ws);
-  detail::radix_select(exec, of, size.spans(detail::select_part<A>), to);
+  detail::radix_select(exec, of, to);
 }
 
 }  // namespace ext

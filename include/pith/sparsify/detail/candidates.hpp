@@ -69,8 +69,7 @@ struct find_bound {
     auto* const bins = fast.bins.data();
     auto const* const sample = keys;
     team.for_each(constant<digit_bins>(), [=](std::uint32_t i) { bins[i] = 0; });
-    team.for_each(samples,
-                  [=, &team](std::uint32_t i) { team.tally(bins, digit(sample[i]), digit.begins(sample[i])); });
+    tally_digits(team, bins, digit, sample, samples, [](key bits) { return bits; });
     find_digit(team, fast.digit, bins, of_rank);
   }
 };

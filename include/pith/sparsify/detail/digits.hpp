@@ -46,6 +46,20 @@ struct digit_of {
   PITH_HD constexpr Key followed_by(std::uint32_t digit) const { return prefix << width | digit; }
 };
 
+/// Adds the number of keys with digit d to bins[d], for those of `count` keys key(p[i]) that begin with the known digits.
+/// A thread reads its values before it changes bins, because the compiler cannot know that these differ.
+template <team Team, class T, class Key, class Of>
+PITH_HD void tally_digits(Team const& team, std::uint32_t* bins, digit_of<Key> digit, T const* p, std::uint32_t count,
+                          Of const& key) {
+  team.for_each_run(count, is_vector_aligned(p), [=, &team](std::uint32_t begin, auto const& run) {
+    auto const own = run.read(p + begin);
+    for (std::uint32_t i = 0; i < run.count(); ++i) {
+      auto const bits = key(own[i]);
+      team.tally(bins, digit(bits), digit.begins(bits));
+    }
+  });
+}
+
 struct digit_memory {
   prefix_memory scan;
   std::uint32_t digit, rank;

@@ -24,8 +24,10 @@ PITH_HD std::uint32_t const* sum_in_parts(Team const& team, prefix_memory& fast,
   auto* to = fast.spare.data();
   auto const size = part_size(n);
   team.for_each(constant<sum_parts>(), [=](std::uint32_t j) {
+    auto const first = j * size;
+    auto const rest = first < n ? n - first : 0;
     std::uint32_t sum = 0;
-    for (auto i = j * size; i < n && i < (j + 1) * size; ++i) sum += count(i);
+    for (std::uint32_t i = 0; i < (rest < size ? rest : size); ++i) sum += count(first + i);
     from[j] = sum;
   });
   for (std::uint32_t step = 1; step < sum_parts; step *= 2) {

@@ -24,19 +24,16 @@ struct count_digits {
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t part) const {
-    auto const size = of.size(), begin = part * select_part<A>;
+    auto const size = of.size(), length = std::uint64_t{of.part(team)}, begin = part * length;
     if (begin >= size) return;
     auto* const bins = fast.bins.data();
     auto* const sums = of.state->bins[round];
     auto const digit = digit_of<bits_of<A>>(round, of.state->prefix);
     team.for_each(constant<digit_bins>(), [=](std::uint32_t i) { bins[i] = 0; });
-    for (auto first = begin; first < size && first < begin + select_part<A>; first += select_span<A>) {
-      auto const count = static_cast<std::uint32_t>(size - first < select_span<A> ? size - first : select_span<A>);
+    for (auto first = begin; first < size && first < begin + length; first += select_span<A>) {
+      auto const count = block_size(size, first, select_span<A>);
       auto const* const p = selection_values(of, team, first, count, fast.p.data());
-      team.for_each(count, [=, &team](std::uint32_t i) {
-        auto const key = magnitude_bits(p[i]);
-        team.tally(bins, digit(key), digit.begins(key));
-      });
+      tally_digits(team, bins, digit, p, count, [](A value) { return magnitude_bits(value); });
     }
     team.for_each(constant<digit_bins>(), [=, &team](std::uint32_t i) {
       if (bins[i] != 0) team.add(sums + i, bins[i]);
@@ -76,12 +73,12 @@ struct count_kept {
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t part) const {
-    auto const size = of.size(), begin = part * select_part<A>;
+    auto const size = of.size(), length = std::uint64_t{of.part(team)}, begin = part * length;
     if (begin >= size) return;
     auto const least = of.state->prefix;
     std::uint32_t above = 0, reach = 0;
-    for (auto first = begin; first < size && first < begin + select_part<A>; first += select_span<A>) {
-      auto const count = static_cast<std::uint32_t>(size - first < select_span<A> ? size - first : select_span<A>);
+    for (auto first = begin; first < size && first < begin + length; first += select_span<A>) {
+      auto const count = block_size(size, first, select_span<A>);
       auto const* const p = selection_values(of, team, first, count, fast.data());
       above += team.count(count, [=](std::uint32_t i) { return magnitude_bits(p[i]) > least; });
       reach += team.count(count, [=](std::uint32_t i) { return magnitude_bits(p[i]) >= least; });
@@ -103,7 +100,7 @@ struct place_kept {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t) const {
     auto* const notes = of.parts;
-    auto const parts = static_cast<std::uint32_t>((of.size() + select_part<A> - 1) / select_part<A>);
+    auto const parts = static_cast<std::uint32_t>(blocks_for(of.size(), of.part(team)));
     prefix_sums(
         team, fast, parts, [=](std::uint32_t i) { return notes[i].above; },
         [=](std::uint32_t i, std::uint32_t before, std::uint32_t) { notes[i].above = before; });
@@ -132,14 +129,14 @@ struct emit_kept {
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t part) const {
-    auto const size = of.size(), begin = part * select_part<A>;
+    auto const size = of.size(), length = std::uint64_t{of.part(team)}, begin = part * length;
     if (begin >= size) return;
     auto const note = of.parts[part];
     auto const rank = of.state->rank;
     auto equals = note.equal < rank ? rank - note.equal : 0;
     auto place = note.above + (rank - equals);
-    for (auto first = begin; first < size && first < begin + select_part<A>; first += select_span<A>) {
-      auto const count = static_cast<std::uint32_t>(size - first < select_span<A> ? size - first : select_span<A>);
+    for (auto first = begin; first < size && first < begin + length; first += select_span<A>) {
+      auto const count = block_size(size, first, select_span<A>);
       auto const kept = emit(team, fast, first, count, place, equals);
       place += kept.count;
       equals -= kept.equal;
@@ -169,8 +166,9 @@ struct emit_kept {
                      choice const& kept, std::uint32_t place) const {
     auto* const old = fast.old.data();
     auto* const out = to.old + place;
-    selection_olds(of, team, first, count, p, old);
-    team.for_each(kept.count, [=](std::uint32_t j) { out[j] = old[kept.list[j]]; });
+    auto const* const from =
+        of.from_candidates() ? of.chosen().old + first : selection_olds(of, team, first, count, p, old);
+    team.for_each(kept.count, [=](std::uint32_t j) { out[j] = from[kept.list[j]]; });
     if (!of.from_candidates() && !of.was_left(team, first)) of.from.leave(team, first, count, p);
   }
 };

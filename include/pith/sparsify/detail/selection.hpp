@@ -12,13 +12,17 @@
 
 namespace pith::inline v0::detail {
 
-/// A span is a run of `select_span` values, which fit into block-local memory. A part is a run of `select_part` values.
-/// A team processes the spans of a part one after another.
+/// A span is a run of `select_span` values, which fit into block-local memory. A part is a run of `select_part` values,
+/// or of selection::part() values on a device. A team processes the spans of a part one after another.
 template <class A>
 inline constexpr std::uint32_t select_span = 8192 / sizeof(A);
 inline constexpr std::uint32_t spans_in_part = 4;
 template <class A>
 inline constexpr std::uint32_t select_part = spans_in_part* select_span<A>;
+
+/// The largest number of blocks of a pass on a device: about four for each multiprocessor. Each block costs time at the
+/// end of the pass, even if the block has no values.
+inline constexpr std::uint32_t most_pass_blocks = 512;
 
 /// The number of values whose candidates are collected at once, and have one note. A device collects a part, because a
 /// block must then wait less often for each value.
@@ -95,6 +99,7 @@ struct selection {
   Source from;
   std::uint64_t n;
   std::uint32_t k, room;
+  std::uint32_t blocks = 1;  ///< the number of blocks of a pass over size() values
   selection_state<key>* state = nullptr;
   part_note* parts = nullptr;
   span_note* notes = nullptr;
@@ -103,6 +108,16 @@ struct selection {
   PITH_HD bool from_candidates() const { return room > 0 && state->complete != 0; }
   PITH_HD std::uint64_t size() const { return from_candidates() ? state->found : n; }
   PITH_HD candidates<A> chosen() const { return state->in_order != 0 ? found : ordered; }
+
+  /// The number of values that a block processes in a pass. On a device, the candidates are divided into as many blocks
+  /// as possible, because a block of many spans would be slow.
+  template <class Team>
+  PITH_HD std::uint32_t part(Team const&) const {
+    constexpr auto least = Team::by_octets ? 1u : spans_in_part;
+    auto const spans = static_cast<std::uint32_t>(size() - 1) / select_span<A> + 1;
+    auto const own = (spans - 1) / blocks + 1;
+    return (own < least ? least : own) * select_span<A>;
+  }
 
   /// The note of value i.
   template <class Team>
@@ -157,20 +172,18 @@ PITH_HD A const* selection_values(selection<Source> const& of, Team const& team,
   return source_values(of.from, team, first, count, p);
 }
 
-/// Computes the previous residuals of a span, which are the residuals before the write-back.
+/// Returns the previous residuals of a span of the source, which are the residuals before the write-back.
 template <class Source, class A, team Team>
-PITH_HD void selection_olds(selection<Source> const& of, Team const& team, std::uint64_t first, std::uint32_t count,
-                            A const* p, A* old) {
+PITH_HD A const* selection_olds(selection<Source> const& of, Team const& team, std::uint64_t first, std::uint32_t count,
+                                A const* p, A* old) {
   auto const from = of.from;
-  if (of.from_candidates()) {
-    auto const* const known = of.chosen().old + first;
-    team.for_each(count, [=](std::uint32_t i) { old[i] = known[i]; });
-  } else if (of.was_left(team, first)) {
+  if (of.was_left(team, first)) {
     team.for_each(count, [=](std::uint32_t i) { old[i] = from.without(first + i, p[i]); });
     copy_found(of, team, first, count, of.found.old, old);
   } else {
     team.for_each(count, [=](std::uint32_t i) { old[i] = from.kept(first + i); });
   }
+  return old;
 }
 
 }  // namespace pith::inline v0::detail
