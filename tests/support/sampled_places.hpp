@@ -18,8 +18,9 @@ inline std::vector<std::uint32_t> sampled_places(std::uint32_t n) {
   auto const samples = pith::detail::selection_size::of(n, 1).samples;
   auto keys = std::vector<std::uint32_t>(samples);
   auto const of = pith::detail::selection<source>{{places.data()}, n, 1, 1};
-  auto const blocks = (samples + pith::detail::select_span<float> - 1) / pith::detail::select_span<float>;
-  pith::seq.for_each_block(blocks, pith::detail::sample_keys<source>{of, keys.data(), samples});
+  using sampling = pith::detail::sample_keys<source>;
+  auto const blocks = pith::detail::blocks_for(samples, sampling::items_per_block);
+  pith::seq.for_each_block(blocks, sampling{of, keys.data(), samples});
   for (auto& key : keys) key = static_cast<std::uint32_t>(pith::detail::bits_as<float>(key));
   return keys;
 }

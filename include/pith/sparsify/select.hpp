@@ -36,14 +36,15 @@ selection<Source> selection_on(Source const& from, selection_size const& size, T
 template <executor E, class Source>
 void find_candidates(E const& exec, selection<Source> const& of, selection_size const& size, workspace_on<E>& ws) {
   using A = typename selection<Source>::A;
+  using sampling = sample_keys<Source>;
+  using moving = move_candidates<Source>;
   auto* const sample = ws.template take<bits_of<A>>(size.samples).data;
-  auto const blocks = [](std::uint64_t n) { return blocks_for(n, select_span<A>); };
   auto* const arrived = &of.state->arrived;
-  for_each_block_then(exec, blocks(size.samples), sample_keys<Source>{of, sample, size.samples},
+  for_each_block_then(exec, blocks_for(size.samples, sampling::items_per_block), sampling{of, sample, size.samples},
                       find_bound<Source>{of, sample, size.samples, size.rank}, arrived);
   auto const notes = size.spans(collected_on<A, space_of<E>>);
   for_each_block_then(exec, notes, collect_candidates<Source>{of}, order_candidates<Source>{of, notes}, arrived);
-  exec.for_each_block(blocks(size.room), move_candidates<Source>{of});
+  exec.for_each_block(blocks_for(size.room, moving::items_per_block), moving{of});
 }
 
 /// Selects the k values of largest magnitude. Searches only among the candidates if they are complete

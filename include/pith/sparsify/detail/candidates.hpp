@@ -12,7 +12,7 @@ namespace pith::inline v0::detail {
 template <class Source>
 struct sample_keys {
   using A = typename selection<Source>::A;
-  static constexpr std::uint32_t items_per_block = select_span<A>;
+  static constexpr std::uint32_t items_per_block = 256;  // one per thread of a device
   struct memory {};
 
   selection<Source> of;
@@ -21,8 +21,8 @@ struct sample_keys {
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory&, std::uint64_t block) const {
-    auto const first = static_cast<std::uint32_t>(block) * select_span<A>;
-    auto const count = samples - first < select_span<A> ? samples - first : select_span<A>;
+    auto const first = static_cast<std::uint32_t>(block) * items_per_block;
+    auto const count = block_size(samples, first, items_per_block);
     auto const width = of.n / (samples / sampled_line);
     auto const from = of.from;
     auto* const to = keys + first;
@@ -205,19 +205,19 @@ struct order_candidates {
 template <class Source>
 struct move_candidates {
   using A = typename selection<Source>::A;
-  static constexpr std::uint32_t items_per_block = select_span<A>;
+  static constexpr std::uint32_t items_per_block = 512;  // few, because each value needs three accesses in turn
   struct memory {};
 
   selection<Source> of;
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory&, std::uint64_t block) const {
-    auto const first = static_cast<std::uint32_t>(block) * select_span<A>;
+    auto const first = static_cast<std::uint32_t>(block) * items_per_block;
     if (!of.from_candidates() || of.state->in_order != 0 || first >= of.state->found) return;
-    auto const rest = of.state->found - first;
+    auto const count = block_size(of.state->found, first, items_per_block);
     auto const from = of.found, to = of.ordered;
     auto const all = of;
-    team.for_each(rest < select_span<A> ? rest : select_span<A>, [=, &team](std::uint32_t i) {
+    team.for_each(count, [=, &team](std::uint32_t i) {
       auto const note = all.note_of(team, from.index[first + i]);
       auto const place = note.place + (first + i - note.first);
       to.index[place] = from.index[first + i];
