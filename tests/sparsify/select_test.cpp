@@ -29,7 +29,7 @@ struct selected {
 template <class In, class E>
 selected<In> select(E const& exec, std::vector<In> const& x, std::uint64_t k) {
   auto const from = pith::ext::plain_source<In>{x.data()};
-  auto const bytes = pith::ext::select_scratch_bytes<pith::ext::plain_source<In>>(x.size(), k);
+  auto const bytes = pith::ext::select_scratch_bytes<pith::ext::plain_source<In>, pith::space_of<E>>(x.size(), k);
   auto memory = std::vector<std::byte>(bytes + 128, std::byte{0xa5});
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
   auto out = selected<In>{std::vector<std::uint32_t>(k), std::vector<In>(k)};

@@ -64,11 +64,12 @@ void radix_select(E const& exec, selection<Source> const& of, selected_entries<O
 
 namespace ext {
 
-/// The number of workspace bytes that `select_largest` needs.
-template <class Source>
+/// The number of workspace bytes that `select_largest` needs on an executor with the memory space `Space`. By default, the
+/// bytes are enough for any executor.
+template <class Source, detail::memory_space Space = device_space>
 std::size_t select_scratch_bytes(std::uint64_t n, std::uint64_t k) {
   using A = typename detail::selection<Source>::A;
-  if (detail::fits_in_block<A>(n, k)) return 0;
+  if (detail::fits_in_block<A, Space>(n, k)) return 0;
   auto const size = detail::selection_size::of(n, k);
   auto bytes = scratch_for<detail::bits_of<A>>(size.samples);
   detail::selection_on(Source(), size, [&bytes]<class T>(T, std::uint64_t count) -> T* {
@@ -90,7 +91,7 @@ void select_largest(E const& exec, Source const& from, std::uint64_t n, std::uin
                     selected_entries<Out> const& to, workspace_on<E>& ws) {
   using A = typename detail::selection<Source>::A;
   if (k == 0) return;
-  if (detail::fits_in_block<A>(n, k)) {
+  if (detail::fits_in_block<A, space_of<E>>(n, k)) {
     auto const body =
         detail::select_in_block<Source, Out>{from, to, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k)};
     return exec.for_each_block(1, body);

@@ -4,13 +4,14 @@
 #include <pith/sparsify/detail/choose.hpp>
 #include <pith/sparsify/detail/selection.hpp>
 
+#include <concepts>
 #include <cstdint>
 
 namespace pith::inline v0::detail {
 
 /// The largest tensor size, in spans (selection.hpp), for which one block does the whole selection. For such tensors,
-/// several kernels would take longer. `block_spans_of_few` applies if k is so small that 4 k keys fit into block-local
-/// memory, and `block_spans` applies otherwise.
+/// several kernels would take longer. `block_spans_of_few` applies on hosts if k is so small that 4 k keys fit into
+/// block-local memory, and `block_spans` applies otherwise. On a device, a single block uses one multiprocessor only.
 inline constexpr std::uint32_t block_spans = 8, block_spans_of_few = 32;
 
 /// The largest number of values for which each value is compared with all other values.
@@ -20,9 +21,10 @@ inline constexpr std::uint32_t few = 32;
 template <class A>
 inline constexpr std::uint32_t key_room = 2 * select_span<A>;
 
-template <class A>
+template <class A, class Space>
 constexpr bool fits_in_block(std::uint64_t n, std::uint64_t k) {
-  return n <= (4 * k <= key_room<A> ? block_spans_of_few : block_spans) * select_span<A>;
+  auto const is_few = std::same_as<Space, host_space> && 4 * k <= key_room<A>;
+  return n <= (is_few ? block_spans_of_few : block_spans) * select_span<A>;
 }
 
 template <class Source, class Out>
