@@ -51,7 +51,7 @@ struct ordered_product {
     auto* const partial = ws.template take<double>(parts * n).data;
     auto const body = detail::times_thin<ext::plain_source<A>, A, space_of<E>>{{s}, u, partial, size};
     exec.for_each_block(body.blocks(), body);
-    exec.for_each_index(n, detail::add_parts<A>{partial, z, n, parts});
+    exec.for_each_index(n, detail::add_parts<A, space_of<E>>{partial, z, n, parts});
   }
 };
 

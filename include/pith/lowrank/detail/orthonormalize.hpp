@@ -4,9 +4,11 @@
 #include <pith/core/detail/summation.hpp>
 #include <pith/core/executor.hpp>
 #include <pith/lowrank/detail/exact_product.hpp>
+#include <pith/lowrank/detail/strided_sum.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 
 namespace pith::inline v0::detail {
@@ -25,33 +27,53 @@ PITH_HD inline double inverse_length(double before, double after) {
   return 1 / sqrt(finite_or_nan(after));
 }
 
-/// Computes products of columns of P, with one partial sum per `span` rows. For a <= c, partial[part rank^2 + a rank +
-/// c] is the partial sum of p_a . p_c, where p_a is column a of P.
-template <class A>
+/// The number of rows of P that a block processes.
+inline constexpr std::uint32_t thin_span = 128;
+PITH_HD constexpr std::uint64_t thin_spans(std::uint64_t rows) { return (rows + thin_span - 1) / thin_span; }
+
+/// Computes products of columns of P, with one partial sum per `thin_span` rows. For a <= c, partial[part rank^2 +
+/// a rank + c] is the partial sum of p_a . p_c, where p_a is column a of P.
+template <class A, memory_space Space>
 struct column_products {
-  static constexpr std::uint32_t span = 128;
+  static constexpr auto at_once = loads_at_once<Space>;
   struct memory {};
 
   A const* p;
   double* partial;
   std::uint64_t rows, rank;
 
-  PITH_HD static constexpr std::uint64_t parts(std::uint64_t rows) { return (rows + span - 1) / span; }
-
   template <team Team>
   PITH_HD void operator()(Team const& team, memory&, std::uint64_t part) const {
     auto const self = *this;
-    auto const first = part * span, last = rows - first < span ? rows : first + span;
+    auto const first = part * thin_span, last = rows - first < thin_span ? rows : first + thin_span;
     team.for_each(static_cast<std::uint32_t>(rank * rank), [=](std::uint32_t i) {
       auto const a = i / self.rank, c = i % self.rank;
       if (a > c) return;
       double sum = 0;
-      for (auto row = first; row < last; ++row) {
+      auto row = first;
+      if constexpr (at_once > 1) {
+        for (; row + at_once <= last; row += at_once) sum = self.add_rows(sum, self.p + row * self.rank, a, c);
+      }
+      for (; row < last; ++row) {
         auto const* const at = self.p + row * self.rank;
         sum = add_product<A>(sum, static_cast<double>(at[a]), static_cast<double>(at[c]));
       }
       self.partial[part * self.rank * self.rank + i] = sum;
     });
+  }
+
+ private:
+  /// Returns sum + the products of `at_once` rows. All loads run in parallel.
+  PITH_HD double add_rows(double sum, A const* row, std::uint64_t a, std::uint64_t c) const {
+    A left[at_once], right[at_once];
+    for (std::uint32_t y = 0; y < at_once; ++y) {
+      left[y] = row[y * rank + a];
+      right[y] = row[y * rank + c];
+    }
+    for (std::uint32_t y = 0; y < at_once; ++y) {
+      sum = add_product<A>(sum, static_cast<double>(left[y]), static_cast<double>(right[y]));
+    }
+    return sum;
   }
 };
 
@@ -59,9 +81,12 @@ struct column_products {
 /// of P T are orthonormal. If a column of P depends on earlier columns, the corresponding column of T is zero. Each
 /// element of T is stored as a sum of two numbers, upper bits plus lower bits. Stores the upper bits of all elements,
 /// then the lower bits of all elements.
-template <class A>
+template <class A, memory_space Space>
 struct triangle_of_products {
-  struct memory {};
+  /// A device computes matrices of up to this rank in block-local memory, because a step of this computation is shorter
+  /// than an access to global memory.
+  static constexpr std::uint32_t most_local = std::same_as<Space, device_space> ? 16 : 0;
+  using memory = fast_array<double, most_local*(3 * most_local + 1) + 1>;
 
   double* partial;
   double* inverse;  ///< rank values: 1 / r_cc
@@ -69,25 +94,37 @@ struct triangle_of_products {
   std::uint64_t parts, rank;
 
   template <team Team>
-  PITH_HD void operator()(Team const& team, memory&, std::uint64_t) const {
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t) const {
     auto const self = *this;
     auto const size = static_cast<std::uint32_t>(rank), square = size * size;
-    auto* const lengths = t;
+    auto const own = size <= most_local ? in_memory(fast.data(), size) : self;
     team.for_each(square, [=](std::uint32_t i) {
-      for (std::uint64_t k = 1; k < self.parts; ++k) self.partial[i] += self.partial[k * square + i];
+      if (i / size <= i % size) own.partial[i] = strided_sum<Space>(self.partial + i, square, self.parts);
     });
-    team.for_each(size, [=](std::uint32_t c) { lengths[c] = self.partial[c * size + c]; });
-    for (std::uint32_t a = 0; a < size; ++a) eliminate(team, a, size, lengths);
-    team.for_each(size, [=](std::uint32_t c) { self.invert(c, size); });
+    own.factorize(team, size);
     team.for_each(square, [=](std::uint32_t i) {
       if (i / size > i % size) return;
-      auto const upper = upper_bits(self.t[i]);
-      self.t[square + i] = self.t[i] - upper;
+      auto const value = own.t[i], upper = upper_bits(value);
+      self.t[square + i] = value - upper;
       self.t[i] = upper;
     });
   }
 
  private:
+  /// Returns a body whose pointers are in block-local memory.
+  PITH_HD triangle_of_products in_memory(double* at, std::uint32_t size) const {
+    return {at, at + size * size, at + size * (size + 1), parts, rank};
+  }
+
+  template <class Team>
+  PITH_HD void factorize(Team const& team, std::uint32_t size) const {
+    auto const self = *this;
+    auto* const lengths = t;
+    team.for_each(size, [=](std::uint32_t c) { lengths[c] = self.partial[c * size + c]; });
+    for (std::uint32_t a = 0; a < size; ++a) eliminate(team, a, size, lengths);
+    team.for_each(size, [=](std::uint32_t c) { self.invert(c, size); });
+  }
+
   /// Computes row a of R. Subtracts the products of this row's elements from the later rows of G.
   template <class Team>
   PITH_HD void eliminate(Team const& team, std::uint32_t a, std::uint32_t size, double const* lengths) const {
@@ -113,10 +150,9 @@ struct triangle_of_products {
   }
 };
 
-/// Replaces P by P T, where T is the matrix from `triangle_of_products`. Each block processes `span` rows.
+/// Replaces P by P T, where T is the matrix from `triangle_of_products`.
 template <class A>
 struct times_triangle {
-  static constexpr std::uint32_t span = 128;
   struct memory {};
 
   A* p;
@@ -126,8 +162,8 @@ struct times_triangle {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory&, std::uint64_t block) const {
     auto const self = *this;
-    auto const first = block * span;
-    auto const count = static_cast<std::uint32_t>(rows - first < span ? rows - first : span);
+    auto const first = block * thin_span;
+    auto const count = static_cast<std::uint32_t>(rows - first < thin_span ? rows - first : thin_span);
     team.for_each(count, [=](std::uint32_t i) { self.multiply(self.p + (first + i) * self.rank); });
   }
 
@@ -214,7 +250,7 @@ struct gram_schmidt {
 };
 
 constexpr std::size_t orthonormalize_scratch_bytes(std::uint64_t rows, std::uint64_t rank) {
-  return scratch_for<double>(column_products<float>::parts(rows) * rank * rank) + scratch_for<double>(rank) +
+  return scratch_for<double>(thin_spans(rows) * rank * rank) + scratch_for<double>(rank) +
          scratch_for<double>(2 * rank * rank);
 }
 
@@ -223,12 +259,12 @@ constexpr std::size_t orthonormalize_scratch_bytes(std::uint64_t rows, std::uint
 template <executor E>
 void orthonormalize_once(E const& exec, float* p, std::uint64_t rows, std::uint64_t rank, workspace_on<E>& ws) {
   auto const scope = ws.mark();
-  auto const parts = column_products<float>::parts(rows);
+  auto const parts = thin_spans(rows);
   auto* const partial = ws.template take<double>(parts * rank * rank).data;
   auto* const inverse = ws.template take<double>(rank).data;
   auto* const t = ws.template take<double>(2 * rank * rank).data;
-  exec.for_each_block(parts, column_products<float>{p, partial, rows, rank});
-  exec.for_each_block(1, triangle_of_products<float>{partial, inverse, t, parts, rank});
+  exec.for_each_block(parts, column_products<float, space_of<E>>{p, partial, rows, rank});
+  exec.for_each_block(1, triangle_of_products<float, space_of<E>>{partial, inverse, t, parts, rank});
   exec.for_each_block(parts, times_triangle<float>{p, t, rows, rank});
 }
 

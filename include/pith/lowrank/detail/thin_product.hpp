@@ -3,6 +3,7 @@
 
 #include <pith/core/executor.hpp>
 #include <pith/ext/source.hpp>
+#include <pith/lowrank/detail/strided_sum.hpp>
 #include <pith/lowrank/detail/thin_times_thin.hpp>
 #include <pith/lowrank/detail/times_thin.hpp>
 #include <pith/lowrank/detail/transposed_times_thin.hpp>
@@ -24,16 +25,12 @@ struct by_columns {
 };
 
 /// Sets to[i] to the sum of partial[t n + i] over t < parts, added in ascending order of t.
-template <class A>
+template <class A, memory_space Space>
 struct add_parts {
   double const* partial;
   A* to;
   std::uint64_t n, parts;
-  PITH_HD void operator()(std::uint64_t i) const {
-    double sum = 0;
-    for (std::uint64_t t = 0; t < parts; ++t) sum += partial[t * n + i];
-    to[i] = static_cast<A>(sum);
-  }
+  PITH_HD void operator()(std::uint64_t i) const { to[i] = static_cast<A>(strided_sum<Space>(partial + i, n, parts)); }
 };
 
 constexpr std::size_t thin_scratch_bytes(thin_shape const& size) {
@@ -58,7 +55,7 @@ void multiply(E const& exec, thin_shape const& size, Source const& m, A const* q
   auto* const partial = ws.template take<double>(parts * n).data;
   auto const body = times_thin<Source, A, space_of<E>>{m, columns, partial, size};
   exec.for_each_block(body.blocks(), body);
-  exec.for_each_index(n, add_parts<A>{partial, p, n, parts});
+  exec.for_each_index(n, add_parts<A, space_of<E>>{partial, p, n, parts});
 }
 
 template <executor E, class Source, class A>
@@ -69,7 +66,7 @@ void multiply_transposed(E const& exec, thin_shape const& size, Source const& m,
   auto* const partial = ws.template take<double>(parts * n).data;
   auto const body = transposed_times_thin<Source, A>{m, p, partial, size};
   exec.for_each_block(body.blocks(), body);
-  exec.for_each_index(n, add_parts<A>{partial, q, n, parts});
+  exec.for_each_index(n, add_parts<A, space_of<E>>{partial, q, n, parts});
 }
 
 template <executor E, class A, class Sink>
