@@ -9,6 +9,13 @@
 #include <cstdint>
 #include <utility>
 
+// Stands before a loop that nvcc must not unroll, because the loop's body already has all loads that fit in registers.
+#if defined(__CUDACC__)
+#define PITH_THIN_ROLLED _Pragma("unroll 1")
+#else
+#define PITH_THIN_ROLLED
+#endif
+
 namespace pith::inline v0::detail {
 
 /// The shapes of a matrix M (rows x columns) and its thin factors P (rows x rank) and Q (columns x rank). M, P and Q
@@ -38,6 +45,9 @@ inline constexpr std::uint32_t strip_of_rows = (Two && std::same_as<Space, host_
 /// products of doubles.
 template <class A>
 inline constexpr unsigned thin_resident_blocks = sizeof(A) == 8 ? 1 : 2;
+
+/// The number of threads of a device's team. A body that keeps sums in registers makes one call per thread.
+inline constexpr std::uint32_t device_threads = 256;
 
 /// Calls f(constant<0>()), f(constant<1>()), ... without a loop. The compiler vectorizes the surrounding loop only if
 /// its inner loops are unrolled.
