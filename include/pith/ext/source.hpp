@@ -125,6 +125,16 @@ struct residual_source {
     });
   }
 
+  /// The values that `keep` needs to write one element.
+  struct element {
+    A old, own;
+  };
+  PITH_HD element fetch(std::uint64_t i) const { return {residual[i], element_cast<A>(g[i])}; }
+  PITH_HD void keep(std::uint64_t i, element const& was, A sent) const {
+    auto const unsent = (was.old + was.own) - sent;
+    residual[i] = is_finite(unsent) ? unsent : lasting(was.old);
+  }
+
   PITH_HD A kept(std::uint64_t i) const { return residual[i]; }
   PITH_HD A without(std::uint64_t i, A p) const { return p - element_cast<A>(g[i]); }
   template <class Team, class Count>
@@ -158,11 +168,26 @@ struct write_back_selected {
   PITH_HD void operator()(std::uint64_t j) const { to.write_back(of.indices[j], of.values[j], of.old[j], sent[j]); }
 };
 
+/// A source that also stores single residuals, for engines whose threads compute elements in registers:
+///
+///   fetch(i)                         returns the values that `keep` reads. An engine fetches many elements before it
+///                                    keeps the first of them, so that their loads run in parallel
+///   keep(i, was, sent)               as `keep` for a block, where `was` is fetch(i)
+template <class Source>
+concept keeps_elements = keeping_source<Source> && requires(Source const& from, std::uint64_t i) {
+  from.fetch(i);
+};
+
 /// A sink that writes `factor` times the sum of the ranks' decoded values to a tensor. If `takes_blocks` is false, an
 /// engine calls `put` and `put_run`; otherwise the engine calls `store`:
 ///
 ///   put(i, sum)                      writes one value
 ///   store(team, first, count, sum)   writes the values of a block; may overwrite `sum`
+///
+/// Engines whose threads compute elements in registers call these functions, if the sink has them:
+///
+///   fetch(i)                         returns the values of element i that the sink reads (see `keeps_elements`)
+///   put(i, was, sum)                 writes one value, where `was` is fetch(i)
 template <class In>
 struct tensor_sink {
   static constexpr bool takes_blocks = false;
@@ -174,6 +199,10 @@ struct tensor_sink {
   PITH_HD static accum<In> rounded(accum<In> value) { return element_cast<accum<In>>(element_cast<In>(value)); }
 
   PITH_HD void put(std::uint64_t i, accum<In> sum) const { x[i] = element_cast<In>(factor * sum); }
+
+  struct nothing {};
+  PITH_HD static nothing fetch(std::uint64_t) { return {}; }
+  PITH_HD void put(std::uint64_t i, nothing, accum<In> sum) const { put(i, sum); }
 
   /// Writes the values of an octet, as `put` does for one value.
   template <class Run>
@@ -193,6 +222,12 @@ struct unsent_sink {
   PITH_HD void store(Team const& team, std::uint64_t first, Count count, A* sent) const {
     from.keep(team, first, count, sent);
   }
+
+  PITH_HD auto fetch(std::uint64_t i) const requires keeps_elements<Source> { return from.fetch(i); }
+  template <class Element, class A>
+  PITH_HD void put(std::uint64_t i, Element const& was, A sent) const {
+    from.keep(i, was, sent);
+  }
 };
 /// A sink that passes decoded values to a source with residual write-back, and then writes these values to a tensor.
 /// The source may read the same tensor.
@@ -208,6 +243,13 @@ struct unsent_and_sent_sink {
     from.keep(team, first, count, sent);
     auto const tensor = to;
     team.for_each(count, [=](std::uint32_t i) { tensor.put(first + i, sent[i]); });
+  }
+
+  PITH_HD auto fetch(std::uint64_t i) const requires keeps_elements<Source> { return from.fetch(i); }
+  template <class Element, class A>
+  PITH_HD void put(std::uint64_t i, Element const& was, A sent) const {
+    from.keep(i, was, sent);
+    to.put(i, sent);
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <pith/core/executor.hpp>
 #include <pith/ext/source.hpp>
+#include <pith/lowrank/detail/device_thin_times_thin.hpp>
 #include <pith/lowrank/detail/device_times_thin.hpp>
 #include <pith/lowrank/detail/strided_sum.hpp>
 #include <pith/lowrank/detail/thin_times_thin.hpp>

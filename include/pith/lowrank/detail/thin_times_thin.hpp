@@ -8,6 +8,13 @@
 
 namespace pith::inline v0::detail {
 
+/// True if a thread can write single elements to the sink. Then a device computes the product in registers
+/// (device_thin_times_thin.hpp).
+template <class Sink, class A>
+concept takes_elements = requires(Sink const& m, std::uint64_t i, A sum) {
+  m.put(i, m.fetch(i), sum);
+};
+
 /// Computes M = P Q^T, and adds the terms of each element of M in the order of columns. Q is stored in column-major
 /// order. M is written to a sink with element type A.
 template <class Sink, class A, memory_space Space>
