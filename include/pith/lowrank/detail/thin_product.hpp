@@ -5,6 +5,7 @@
 #include <pith/ext/source.hpp>
 #include <pith/lowrank/detail/device_thin_times_thin.hpp>
 #include <pith/lowrank/detail/device_times_thin.hpp>
+#include <pith/lowrank/detail/device_transposed_times_thin.hpp>
 #include <pith/lowrank/detail/strided_sum.hpp>
 #include <pith/lowrank/detail/thin_times_thin.hpp>
 #include <pith/lowrank/detail/times_thin.hpp>
@@ -66,7 +67,7 @@ void multiply_transposed(E const& exec, thin_shape const& size, Source const& m,
   auto const scope = ws.mark();
   auto const parts = thin_slabs(size), n = size.columns * size.rank;
   auto* const partial = ws.template take<double>(parts * n).data;
-  auto const body = transposed_times_thin<Source, A>{m, p, partial, size};
+  auto const body = transposed_times_thin<Source, A, space_of<E>>{m, p, partial, size};
   exec.for_each_block(body.blocks(), body);
   exec.for_each_index(n, add_parts<A, space_of<E>>{partial, q, n, parts});
 }

@@ -18,7 +18,7 @@ PITH_HD constexpr std::uint64_t thin_slabs(thin_shape const& size) {
 
 /// Computes the partial products of Q = M^T P, one per `thin_slab` rows of M. Terms are added in the order of rows. M
 /// is a source with element type A.
-template <class Source, class A>
+template <class Source, class A, memory_space Space>
 struct transposed_times_thin {
   static constexpr auto resident_blocks = thin_resident_blocks<A>;
   using memory = fast_array<double, thin_group * thin_strip>;
