@@ -14,6 +14,7 @@ void low_rank(F& f) {
   f.execute(pith::power_sgd(5), {18 * 1100, 18});
   f.execute(pith::power_sgd(5, 1), {330 * 40, 330});
   f.execute(pith::power_sgd(18, 1), {60 * 70, 60});
+  f.execute(pith::power_sgd(1, 1), {2 * 8200, 2});
   f.exchange(pith::error_feedback(pith::power_sgd(3)), {96 * 40, 96});
   f.exchange(pith::error_feedback(pith::power_sgd(4)), {9 * 1100, 9});
   f.exchange(pith::error_feedback(pith::one_sided_power_sgd(3)), {96 * 40, 96});

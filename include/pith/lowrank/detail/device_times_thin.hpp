@@ -17,6 +17,7 @@ struct times_thin<Source, A, device_space> {
   double const* q;
   double* partial;
   thin_shape size;
+  A* p = nullptr;  ///< P, if it has only one part; else null
 
   PITH_HD std::uint64_t talls() const { return (size.rows + tall - 1) / tall; }
   PITH_HD std::uint64_t blocks() const { return talls() * thin_segments(size); }
@@ -37,7 +38,15 @@ struct times_thin<Source, A, device_space> {
         if (first < rows) self.add(a, b, first, rows - 1, count, thread % lanes, width, sums);
       });
       fold_rows(team, sums, rows * width, constant<lanes>(), constant<lanes / 2>(), plus());
-      team.for_each(rows * width, [=](std::uint32_t i) { to[i / width * rank + i % width] = sums[i * lanes]; });
+      auto* const whole = p == nullptr ? nullptr : p + row * rank + c;
+      team.for_each(rows * width, [=](std::uint32_t i) {
+        auto const at = i / width * rank + i % width;
+        if (whole == nullptr) {
+          to[at] = sums[i * lanes];
+        } else {
+          whole[at] = static_cast<A>(sums[i * lanes]);
+        }
+      });
     });
   }
 

@@ -12,6 +12,7 @@
 #include <pith/lowrank/detail/transposed_times_thin.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 
 namespace pith::inline v0::detail {
@@ -56,8 +57,14 @@ void multiply(E const& exec, thin_shape const& size, Source const& m, A const* q
   auto const* const columns = take_by_columns(exec, size, q, ws);
   auto const parts = thin_segments(size), n = size.rows * size.rank;
   auto* const partial = ws.template take<double>(parts * n).data;
-  auto const body = times_thin<Source, A, space_of<E>>{m, columns, partial, size};
-  exec.for_each_block(body.blocks(), body);
+  auto body = times_thin<Source, A, space_of<E>>{m, columns, partial, size};
+  if constexpr (std::same_as<space_of<E>, device_space>) {
+    body.p = parts == 1 ? p : nullptr;  // saves a launch
+    exec.for_each_block(body.blocks(), body);
+    if (parts == 1) return;
+  } else {
+    exec.for_each_block(body.blocks(), body);
+  }
   exec.for_each_index(n, add_parts<A, space_of<E>>{partial, p, n, parts});
 }
 
