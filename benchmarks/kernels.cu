@@ -1,7 +1,8 @@
 // benchmarks/kernels.cu — one kernel of each kind, whose resources benchmarks/kernels.sh counts; never run.
 //
 // The comment above a kernel has its minimal traffic in bytes per element, the instructions per element of a kernel
-// written by hand, if there is one, and the loops of its usual path: the number of elements and their accesses.
+// written by hand, if there is one, and the loops of its usual path: the number of elements and their accesses. `all`
+// stands for the kernel's accesses. top_k_collect has two variants of 32 elements each, for whole blocks and for the last.
 #include <pith/codec/detail/entry_sum.hpp>
 #include <pith/core/detail/convert.hpp>
 #include <pith/core/detail/last_block.hpp>
@@ -65,11 +66,11 @@ struct scaled_sign_decode_sum4 : dequantize_block<scaled_sign_rule, sink, float,
 
 //   bytes    4
 //   by_hand  4.3
-//   tally    1: LD.32
+//   tally    8: 2 LD.128
 struct top_k_digits : with_last_block<count_digits<plain>, fix_digit<plain>> {};
 
 //   bytes    4.08
-//   compact  8: 8 LDG.32 2 LDG.128 STS.32 2 LDS.128 LDS.32
+//   collect  64: all
 struct top_k_collect : with_last_block<collect_candidates<plain>, order_candidates<plain>> {};
 
 //   bytes    4

@@ -22,7 +22,7 @@ MOST_PER_BYTE = 0.6 * 132 * 4 * 32 * 1.75e9 / 3.0e12
 
 
 class Loop:
-    """A name, a number of elements, and the accesses for them."""
+    """A name, a number of elements, and the accesses for them; `all` stands for the accesses of the whole kernel."""
 
     def __init__(self, name, text):
         elements, accesses = text.split(": ")
@@ -52,6 +52,9 @@ class Kernel:
         self.registers = int(re.search(r"Used (\d+) registers", said)[1])
         self.shared = int((re.search(r"(\d+) bytes smem", said) or [0, 0])[1])
         bodies = list(sass.loops(instructions))
+        for loop in self.loops:
+            loop.accesses = loop.accesses or sass.accesses(instructions)
+        bodies.append(instructions)
         self.counts = {loop.name: self.dearest(loop, bodies) for loop in self.loops}
         self.in_all = sum(self.counts.values())
         if re.search(r"[1-9]\d* bytes spill", said):
