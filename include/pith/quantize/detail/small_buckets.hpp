@@ -10,7 +10,7 @@ namespace pith::inline v0::detail {
 
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct quantize_buckets {
-  static constexpr unsigned resident_blocks = sizeof(A) == 4 ? 6 : 4;
+  static constexpr unsigned resident_blocks = sizeof(A) == 4 && !Source::keeps ? 6 : 4;
   using memory = quantizer_memory<Rule, A, Span>;
 
   quantized<Rule, A> to;
