@@ -15,7 +15,7 @@
 
 namespace same_training {
 
-/// What four ranks have after each step, and the loss at the end.
+/// What the ranks have after each step, and the loss at the end.
 struct outcome {
   std::vector<std::vector<float>> parameters;
   double loss;
@@ -23,9 +23,9 @@ struct outcome {
   bool operator==(outcome const&) const = default;
 };
 
-inline outcome of(std::string const& executor, std::string const& codec, std::size_t steps) {
+inline outcome of(std::string const& executor, std::string const& codec, std::size_t steps, unsigned ranks) {
   auto o = train::options();
-  o.executor = executor, o.steps = steps;
+  o.executor = executor, o.steps = steps, o.ranks = ranks;
   auto const job = train::make_task(o, train::load(o.data));
   auto const seen = train::run(job, codec, 1, [](std::size_t) {});
   auto all = outcome{{}, train::judge(job, seen).loss};
@@ -33,12 +33,12 @@ inline outcome of(std::string const& executor, std::string const& codec, std::si
   return all;
 }
 
-inline void check(std::string const& executor, std::size_t steps) {
+inline void check(std::string const& executor, std::size_t steps, unsigned ranks = 4) {
   for (auto const& codec : train::few_codecs()) {
     CAPTURE(codec);
-    auto const seen = of(executor, codec, steps);
+    auto const seen = of(executor, codec, steps, ranks);
     CHECK(seen.parameters.size() == steps);
-    CHECK(seen == of("seq", codec, steps));
+    CHECK(seen == of("seq", codec, steps, ranks));
   }
 }
 
