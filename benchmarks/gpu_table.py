@@ -34,17 +34,26 @@ def parts_table(parts):
     return [*heading(["part", "result"]), *(line([part["part"], part["result"]]) for part in parts)]
 
 
-def benchmark_cells(row):
-    gb = row["bytes_per_element"] * 2.0 ** int(row["name"].split("^")[1]) / row["real_time"] / 1e3
-    of_codec = [f"{row['ratio']:.1f}" if row["ratio"] else "", number(row["error"]) if row["error"] else ""]
-    times = [number(row["real_time"]), number(row["q10"])]
-    rates = [f"{row['bytes_per_element']:.3g}", number(gb), number(100 * row["of_copy"])]
-    return [code(row["name"]), *times, *rates, str(row["launches"]), *of_codec]
-
-
 def benchmark_table(rows):
-    titles = "operation, us, us q10, B/el, GB/s, % copy, launches, ratio, error"
-    return [*heading(titles.split(", ")), *(line(benchmark_cells(row)) for row in rows)]
+    """One line per operation; a column per size has microseconds and, in parentheses, percents of a copy."""
+    sizes = sorted({size_of(row) for row in rows})
+    by_operation = {}
+    for row in rows:
+        by_operation.setdefault(row["name"].rsplit("/", 1)[0], {})[size_of(row)] = row
+    titles = ["operation", "B/el", "ratio", "launches", *(f"2^{size}" for size in sizes)]
+    return [*heading(titles), *(line(operation_cells(name, of, sizes)) for name, of in by_operation.items())]
+
+
+def size_of(row):
+    return int(row["name"].split("^")[1])
+
+
+def operation_cells(name, of, sizes):
+    """Bytes, ratio and launches are those of the largest size."""
+    last = of[max(of)]
+    times = [f"{number(of[s]['real_time'])} ({number(100 * of[s]['of_copy'])})" if s in of else "" for s in sizes]
+    ratio = f"{last['ratio']:.1f}" if last["ratio"] else ""
+    return [code(name), f"{last['bytes_per_element']:.3g}", ratio, str(last["launches"]), *times]
 
 
 def peer_table(rows):

@@ -47,7 +47,7 @@ ends 0 --quick
 says '### Card X, driver 580.1'
 says '| build for Card X | passed |'
 says '| torch | skipped: '
-says '| `encode sign/2^20` | 2 | 1 | 4 | 2097 | 50 | 2 | 32.0 | 0.4 |'
+says '| `encode sign` | 4 | 32.0 | 2 | 2 (50) |'
 called 'CMAKE_CUDA_ARCHITECTURES=90-real'
 called 'gpu_bench --quick'
 called 'target gpu_tests -- -k 0'
