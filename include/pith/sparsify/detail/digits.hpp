@@ -47,7 +47,7 @@ struct digit_of {
 };
 
 /// Adds the number of keys with digit d to bins[d], for those of `count` keys key(p[i]) that begin with the known digits.
-/// A thread reads its values before it changes bins, because the compiler cannot know that these differ.
+/// A thread reads its values before it changes bins, because the compiler must assume that bins and values overlap.
 template <team Team, class T, class Key, class Of>
 PITH_HD void tally_digits(Team const& team, std::uint32_t* bins, digit_of<Key> digit, T const* p, std::uint32_t count,
                           Of const& key) {
