@@ -18,7 +18,7 @@ inline constexpr std::uint32_t emulated_threads = 256;
 
 struct emulated_warp {
   std::barrier<> all{32};
-  std::uint32_t words[32];
+  std::uint64_t words[32];
 };
 
 /// The shared state of a block's threads, which run concurrently and wait for their block or their warp.
@@ -33,6 +33,10 @@ struct thread_index {
 };
 
 }  // namespace support
+
+struct alignas(16) uint4 {
+  std::uint32_t x, y, z, w;
+};
 
 inline support::emulated_block* this_block;
 inline thread_local support::thread_index threadIdx;
@@ -50,22 +54,29 @@ inline std::uint32_t __ballot_sync(std::uint32_t, bool vote) {
   __syncthreads();
   return votes;
 }
-inline std::uint32_t __shfl_sync(std::uint32_t, std::uint32_t word, std::uint32_t lane) {
+template <class T>
+T __shfl_sync(std::uint32_t, T word, std::uint32_t lane) {
   auto& warp = this_block->warps[threadIdx.x / 32];
   warp.words[threadIdx.x % 32] = word;
   warp.all.arrive_and_wait();
-  auto const of_lane = warp.words[lane];
+  auto const of_lane = static_cast<T>(warp.words[lane]);
   warp.all.arrive_and_wait();
   return of_lane;
 }
 /// A lane without a partner at that distance gets its own word.
-inline std::uint32_t __shfl_down_sync(std::uint32_t all, std::uint32_t word, std::uint32_t distance) {
+template <class T>
+T __shfl_down_sync(std::uint32_t all, T word, std::uint32_t distance) {
   auto const lane = threadIdx.x % 32;
   return __shfl_sync(all, word, lane + distance < 32 ? lane + distance : lane);
 }
-inline std::uint32_t __shfl_up_sync(std::uint32_t all, std::uint32_t word, std::uint32_t distance) {
+template <class T>
+T __shfl_up_sync(std::uint32_t all, T word, std::uint32_t distance) {
   auto const lane = threadIdx.x % 32;
   return __shfl_sync(all, word, lane >= distance ? lane - distance : lane);
+}
+template <class T>
+T __shfl_xor_sync(std::uint32_t all, T word, std::uint32_t flipped) {
+  return __shfl_sync(all, word, threadIdx.x % 32 ^ flipped);
 }
 inline std::uint32_t __popc(std::uint32_t word) { return static_cast<std::uint32_t>(std::popcount(word)); }
 inline int __ffs(std::uint32_t word) { return std::countr_zero(word) + 1; }

@@ -175,13 +175,13 @@ struct cuda_team {
     auto const i =
         threadIdx.x / 32 * 32 * octets_of<A> * std::uint32_t{octet} + threadIdx.x % 32 * std::uint32_t{octet};
     auto const reach = reaching_rows(x, n, least, i);
-    auto const rows = row_places(reach);
-    auto const warps = sums_of_warps(rows.all);
+    auto const places = row_places(reach);
+    auto const warps = sums_of_warps(places.all);
     if (threadIdx.x == 0) place = claim(warps.all);
     __syncthreads();
     auto const first = place;
     if (first == nowhere) return false;
-    rows.emit(reach, i, first + warps.before, emit);
+    places.emit(reach, i, first + warps.before, emit);
     __syncthreads();
 #endif
     return true;
