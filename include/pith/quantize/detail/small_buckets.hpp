@@ -20,7 +20,7 @@ struct quantize_buckets {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const run = to.over.at(block);
-    auto const* const p = from.load(team, run.first, run.count, fast.room.data());
+    auto const* const p = load(team, fast, run);
     measure_buckets(team, fast, p, run);
     if constexpr (Team::specializes) {
       if (has_loop_rows(run, Span)) return code(team, fast, p, run, constant<Span>(), constant<loop_row>());
@@ -29,6 +29,14 @@ struct quantize_buckets {
   }
 
  private:
+  template <class Team>
+  PITH_HD A const* load(Team const& team, memory& fast, bucket_run const& run) const {
+    if constexpr (Team::specializes) {
+      if (run.count == Span) return from.load(team, run.first, constant<Span>(), fast.room.data());
+    }
+    return from.load(team, run.first, run.count, fast.room.data());
+  }
+
   template <class Team, class Count, class Row>
   PITH_HD void code(Team const& team, memory& fast, A const* p, bucket_run const& run, Count count, Row row) const {
     code_block<true>(to, from, random, team, fast, run.first, p, count, run.width, row);
