@@ -43,5 +43,12 @@
 #define PITH_ROLLED
 #endif
 
+/// Stands before a loop that nvcc must not unroll.
+#if defined(__CUDACC__)
+#define PITH_CUDA_ROLLED _Pragma("unroll 1")
+#else
+#define PITH_CUDA_ROLLED
+#endif
+
 static_assert(std::endian::native == std::endian::little,
               "pith: payloads are little-endian, so the machine must be little-endian too");

@@ -90,8 +90,7 @@ inline constexpr std::uint32_t kept_slack = 16;
 ///                                octets are aligned for vector access (core/detail/runs.hpp)
 ///   specializes                  true if a second copy of a body, compiled for constant loop counts, is faster
 ///   by_octets                    true if runs are octets. A thread then keeps its octet in registers and does not
-///                                access block-local memory in each operation. Only such a team has merge_rows and
-///                                place_at_least
+///                                access block-local memory in each operation. Only such a team has merge_rows
 ///   merge_rows(lanes, stride, rows, width, f, merge)
 ///                                sets lanes[stride r], for each r < rows, to the merge of f(r width + i) over i <
 ///                                width. The upper half of the values is merged into the lower half, repeatedly, until

@@ -11,14 +11,6 @@
 #include <concepts>
 #include <cstdint>
 
-// Stands before a loop that nvcc must not unroll. Other compilers, which compile this header in tests, lack this
-// pragma.
-#if defined(__CUDACC__)
-#define PITH_CUDA_ROLLED _Pragma("unroll 1")
-#else
-#define PITH_CUDA_ROLLED
-#endif
-
 namespace pith::inline v0::detail {
 
 #if defined(__CUDA_ARCH__)
@@ -354,5 +346,3 @@ struct cuda_team {
 static_assert(team<cuda_team>);
 
 }  // namespace pith::inline v0::detail
-
-#undef PITH_CUDA_ROLLED

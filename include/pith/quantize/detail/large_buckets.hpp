@@ -71,6 +71,12 @@ template <class Rule, class Source, class A, std::uint32_t Span>
 struct measure_tiles {
   static_assert(tile_lanes % Span == 0 && Span % measured_part<Source, Span> == 0);
   static constexpr std::uint32_t items_per_block = tile;
+  /// True if a device's thread can keep the statistics of an octet in registers, and the source copies no values.
+  static constexpr bool keeps_octets = sizeof(statistic_of<Rule, A>) == sizeof(double) &&
+                                       std::same_as<Source, ext::plain_source<A>> &&
+                                       (sign_only<Rule> || !scale_free<Rule>);
+  static constexpr unsigned resident_blocks = keeps_octets && sizeof(A) == sizeof(float) ? 6 : 4;
+
   struct memory {
     fast_array<A, Span> room;
     fast_array<symbol_word<Rule::bits>, scale_free<Rule> && !sign_only<Rule> ? Span : 1> symbols;
@@ -105,12 +111,11 @@ struct measure_tiles {
   }
 
   /// Measures a tile of full size on a device. Each thread adds up an octet of lanes, in all rows, in registers. Returns
-  /// false, without effect, if the tile is smaller, or if the source copies values before it returns them.
+  /// false, without effect, if the tile is smaller, or unless keeps_octets.
   template <class Team>
   PITH_HD bool add_octets([[maybe_unused]] Team const& team, [[maybe_unused]] memory& fast,
                           [[maybe_unused]] bucket_run const& run) const {
-    if constexpr (Team::by_octets && std::same_as<Source, ext::plain_source<A>> &&
-                  (sign_only<Rule> || !scale_free<Rule>)) {
+    if constexpr (Team::by_octets && keeps_octets) {
       if (run.count < tile) return false;
       auto const* const p = from.x + run.first;
       auto* const lanes = fast.lanes.data();
@@ -118,6 +123,7 @@ struct measure_tiles {
       auto const rule = to.rule;
       team.for_each_run(tile_lanes, is_vector_aligned(p), [=](std::uint32_t i, auto const& octet_of) {
         statistic_of<Rule, A> sums[octet];
+        PITH_CUDA_ROLLED
         for (auto at = i; at < tile; at += tile_lanes) {
           auto const x = octet_of.read(p + at);
           for (std::uint32_t lane = 0; lane < octet; ++lane) {

@@ -108,7 +108,7 @@ struct collect_candidates {
   template <class Team, class Count>
   PITH_HD void collect(Team const& team, memory& fast, std::uint64_t block, Count count) const {
     auto const first = block * collected_by<A, Team>;
-    if constexpr (Team::by_octets) {
+    if constexpr (places_at_least<Team>) {
       auto const all = *this;
       auto const* const p = of.from.load(team, first, count, fast.part.data());
       auto const fits = team.place_at_least(

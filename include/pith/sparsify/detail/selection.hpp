@@ -18,16 +18,20 @@ template <class A>
 inline constexpr std::uint32_t select_span = 8192 / sizeof(A);
 inline constexpr std::uint32_t spans_in_part = 4;
 template <class A>
-inline constexpr std::uint32_t select_part = spans_in_part* select_span<A>;
+inline constexpr std::uint32_t select_part = spans_in_part * select_span<A>;
 
 /// The largest number of blocks of a pass on a device: about four for each multiprocessor. Each block costs time at the
 /// end of the pass, even if the block has no values.
 inline constexpr std::uint32_t most_pass_blocks = 512;
 
+/// The team of a device. It has `place_at_least` (exec/detail/cuda_team.cuh).
+template <class Team>
+concept places_at_least = requires { Team::nowhere; };
+
 /// The number of values whose candidates are collected at once, and have one note. A device collects a part, because a
 /// block must then wait less often for each value.
 template <class A, class Team>
-inline constexpr std::uint32_t collected_by = Team::by_octets ? select_part<A> : select_span<A>;
+inline constexpr std::uint32_t collected_by = places_at_least<Team> ? select_part<A> : select_span<A>;
 template <class A, class Space>
 inline constexpr std::uint32_t collected_on = std::same_as<Space, host_space> ? select_span<A> : select_part<A>;
 
@@ -72,8 +76,8 @@ struct selection_state {
   std::uint32_t bins[digits<Key>::rounds][digit_bins];
 };
 
-/// The positions of the candidates that were collected at once. The `count` candidates begin at position `first` in the order of collection,
-/// and at position `place` in the order of indices.
+/// The positions of the candidates that were collected at once. The `count` candidates begin at position `first` in the
+/// order of collection, and at position `place` in the order of indices.
 struct span_note {
   std::uint32_t first, count, place;
 };
