@@ -50,7 +50,7 @@ mutants = [
     mutant("compact/barrier", team, "std::uint32_t compact(", barrier),
     mutant("at_least/barrier", team, "std::uint32_t at_least(", barrier),
     mutant("place_at_least/barrier_before", team, "place = claim(warps.all);", barrier),
-    mutant("place_at_least/barrier_after", team, "rows.emit(reach", barrier),
+    mutant("place_at_least/barrier_after", team, "places.emit(reach", barrier),
     mutant("is_last/barrier_before", team, "bool is_last(", barrier),
     mutant("is_last/barrier_after", team, "last = arrives_last(", barrier),
     mutant("sums_of_warps/barrier_before", team, "static sums sums_of_warps(", barrier),

@@ -18,7 +18,7 @@ inline constexpr std::uint64_t most_cuda_blocks = 0x7fffffff;
 inline constexpr std::size_t usual_shared_bytes = 48 * 1024 - cuda_team::own_bytes;
 
 template <class F>
-__global__ void __launch_bounds__(cuda_team::threads) index_kernel(F const f, std::uint64_t n) {
+__global__ void __launch_bounds__(cuda_team::threads, 4) index_kernel(F const f, std::uint64_t n) {
   auto const i = std::uint64_t{blockIdx.x} * cuda_team::threads + threadIdx.x;
   if (i < n) f(i);
 }

@@ -72,12 +72,17 @@ struct thin_times_thin<Sink, A, device_space> {
     for_each_group(size.rank, [&](std::uint64_t c, auto width) { add(of, c, width, sum); });
     A value[high * wide];
     write_out<high * wide>([&](auto k) { value[k] = static_cast<A>(sum[k]); });
-    decltype(m.fetch(0)) before[high * wide];
-    write_out<high * wide>([&](auto k) {
-      if (of.has(k / wide, k % wide)) before[k] = m.fetch(of.at(k / wide, k % wide));
+    write_out<high>([&](auto y) { put_row(of, y, value + y * wide); });
+  }
+  /// Fetches all elements of a row before it puts the first. Those of all rows would not fit in registers.
+  template <class Tile>
+  PITH_HD void put_row(Tile const& of, std::uint32_t y, A const* value) const {
+    decltype(m.fetch(0)) before[wide];
+    write_out<wide>([&](auto k) {
+      if (of.has(y, k)) before[k] = m.fetch(of.at(y, k));
     });
-    write_out<high * wide>([&](auto k) {
-      if (of.has(k / wide, k % wide)) m.put(of.at(k / wide, k % wide), before[k], value[k]);
+    write_out<wide>([&](auto k) {
+      if (of.has(y, k)) m.put(of.at(y, k), before[k], value[k]);
     });
   }
 
