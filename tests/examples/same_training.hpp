@@ -23,7 +23,7 @@ struct outcome {
   bool operator==(outcome const&) const = default;
 };
 
-inline outcome of(std::string const& executor, std::string const& codec, std::size_t steps, unsigned ranks) {
+inline outcome of(std::string const& executor, std::string const& codec, std::size_t steps, unsigned ranks = 4) {
   auto o = train::options();
   o.executor = executor, o.steps = steps, o.ranks = ranks;
   auto const job = train::make_task(o, train::load(o.data));
