@@ -31,7 +31,7 @@ selected<In> select(E const& exec, std::vector<In> const& x, std::uint64_t k) {
   auto const from = pith::ext::plain_source<In>{x.data()};
   auto const bytes = pith::ext::select_scratch_bytes<pith::ext::plain_source<In>, pith::space_of<E>>(x.size(), k);
   auto memory = std::vector<std::byte>(bytes + 128, std::byte{0xa5});
-  auto ws = pith::workspace<>(pith::span<std::byte>(memory));
+  auto ws = pith::workspace_on<E>(pith::span_on<E, std::byte>(memory.data(), memory.size()));
   auto out = selected<In>{std::vector<std::uint32_t>(k), std::vector<In>(k)};
   pith::ext::select_largest(exec, from, x.size(), k,
                             pith::ext::selected_entries<In>{out.indices.data(), out.values.data()}, ws);
@@ -124,6 +124,19 @@ TEST_CASE_TEMPLATE("few of many are selected by way of candidates", In, float, d
     REQUIRE(pith::detail::selection_size::of(n, n / 4 + 1).samples == 0);
     agrees(x, {1, 2, n / 1000, n / 100, n / 16, n / 4, n / 4 + 1});
   }
+}
+
+/// The memory space of a device, and the team of seq.
+struct elsewhere : pith::seq_executor {
+  using space = pith::device_space;
+};
+
+TEST_CASE("candidates are collected as the team does, whatever the memory") {
+  auto values = std::vector<float>(std::size_t{1} << 18, 0.5f);
+  for (std::size_t i = 0; i < values.size() / 4; i += 10) values[i] = 1.5f;  // enough in the first quarter
+  for (std::size_t i = values.size() - 50; i < values.size(); ++i) values[i] = 100;
+  auto const k = values.size() / 100;
+  CHECK(select(elsewhere(), values, k).indices == select(pith::seq, values, k).indices);
 }
 
 TEST_CASE("candidates that are too many or too few do not matter") {

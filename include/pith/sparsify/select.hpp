@@ -42,8 +42,9 @@ void find_candidates(E const& exec, selection<Source> const& of, selection_size 
   auto* const arrived = &of.state->arrived;
   for_each_block_then(exec, blocks_for(size.samples, sampling::items_per_block), sampling{of, sample, size.samples},
                       find_bound<Source>{of, sample, size.samples, size.rank}, arrived);
-  auto const notes = size.spans(collected_on<A, space_of<E>>);
-  for_each_block_then(exec, notes, collect_candidates<Source>{of}, order_candidates<Source>{of, notes}, arrived);
+  constexpr auto each = collected_on<A, space_of<E>>;
+  for_each_block_then(exec, size.spans(each), collect_candidates<Source>{of, each}, order_candidates<Source>{of},
+                      arrived);
   exec.for_each_block(blocks_for(size.room, moving::items_per_block), moving{of});
 }
 
@@ -64,8 +65,8 @@ void radix_select(E const& exec, selection<Source> const& of, selected_entries<O
 
 namespace ext {
 
-/// The number of workspace bytes that `select_largest` needs on an executor with the memory space `Space`. By default, the
-/// bytes are enough for any executor.
+/// The number of workspace bytes that `select_largest` needs on an executor with the memory space `Space`. By default,
+/// the bytes are enough for any executor.
 template <class Source, detail::memory_space Space = device_space>
 std::size_t select_scratch_bytes(std::uint64_t n, std::uint64_t k) {
   using A = typename detail::selection<Source>::A;

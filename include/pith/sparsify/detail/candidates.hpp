@@ -92,19 +92,30 @@ struct collect_candidates {
   };
 
   selection<Source> of;
+  std::uint32_t each;  ///< the number of values of a block, a multiple of collected_by
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     constexpr auto most = collected_by<A, Team>;
-    auto const rest = of.n - block * most;
-    if (rest >= most) {
-      collect(team, fast, block, constant<most>());
+    if constexpr (places_at_least<Team>) {
+      collect_run(team, fast, block);
     } else {
-      collect(team, fast, block, static_cast<std::uint32_t>(rest));
+      auto const begin = block * (each / most), end = begin + each / most;
+      for (auto run = begin; run < end && run * most < of.n; ++run) collect_run(team, fast, run);
     }
   }
 
  private:
+  template <class Team>
+  PITH_HD void collect_run(Team const& team, memory& fast, std::uint64_t run) const {
+    constexpr auto most = collected_by<A, Team>;
+    auto const rest = of.n - run * most;
+    if (rest >= most) {
+      collect(team, fast, run, constant<most>());
+    } else {
+      collect(team, fast, run, static_cast<std::uint32_t>(rest));
+    }
+  }
   template <class Team, class Count>
   PITH_HD void collect(Team const& team, memory& fast, std::uint64_t block, Count count) const {
     auto const first = block * collected_by<A, Team>;
@@ -179,10 +190,11 @@ struct order_candidates {
   };
 
   selection<Source> of;
-  std::uint32_t size;  ///< the number of notes
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t) const {
+    constexpr auto most = collected_by<typename selection<Source>::A, Team>;
+    auto const size = static_cast<std::uint32_t>((of.n - 1) / most + 1);  // the number of notes
     auto* const state = of.state;
     if (state->found < of.k || state->found > of.room) return;
     auto* const moved = &fast.moved;
