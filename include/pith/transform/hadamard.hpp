@@ -68,25 +68,19 @@ struct hadamard_rule {
     add_and_subtract(team, count, constant<128>(), p);
   }
 #if defined(__GNUC__) && !defined(__CUDACC__)
-  /// The same additions as in the loops below, since -y + x is x - y. In the loops, g++ 12 finds these shuffles in some
-  /// functions only.
+  /// The same additions as in the loops below, in which g++ 12 finds these shuffles in some functions only.
   template <class A>
   static void rotate_eight(A* p, A times) {
     using values [[gnu::vector_size(eight * sizeof(A))]] = A;
-    using words [[gnu::vector_size(eight * sizeof(A))]] = bits_of<A>;
-    constexpr auto minus = bits_of<A>{1} << (8 * sizeof(A) - 1);
-    constexpr auto signs_1 = words{0, minus, 0, minus, 0, minus, 0, minus};
-    constexpr auto signs_2 = words{0, 0, minus, minus, 0, 0, minus, minus};
-    constexpr auto signs_4 = words{0, 0, 0, 0, minus, minus, minus, minus};
-    values a;
+    values a, b;
     __builtin_memcpy(&a, p, sizeof a);
     a *= times;
-    a = reinterpret_cast<values>(reinterpret_cast<words>(a) ^ signs_1) +
-        __builtin_shufflevector(a, a, 1, 0, 3, 2, 5, 4, 7, 6);
-    a = reinterpret_cast<values>(reinterpret_cast<words>(a) ^ signs_2) +
-        __builtin_shufflevector(a, a, 2, 3, 0, 1, 6, 7, 4, 5);
-    a = reinterpret_cast<values>(reinterpret_cast<words>(a) ^ signs_4) +
-        __builtin_shufflevector(a, a, 4, 5, 6, 7, 0, 1, 2, 3);
+    b = __builtin_shufflevector(a, a, 1, 0, 3, 2, 5, 4, 7, 6);
+    a = __builtin_shufflevector(a + b, b - a, 0, 9, 2, 11, 4, 13, 6, 15);
+    b = __builtin_shufflevector(a, a, 2, 3, 0, 1, 6, 7, 4, 5);
+    a = __builtin_shufflevector(a + b, b - a, 0, 1, 10, 11, 4, 5, 14, 15);
+    b = __builtin_shufflevector(a, a, 4, 5, 6, 7, 0, 1, 2, 3);
+    a = __builtin_shufflevector(a + b, b - a, 0, 1, 2, 3, 12, 13, 14, 15);
     __builtin_memcpy(p, &a, sizeof a);
   }
 #else
