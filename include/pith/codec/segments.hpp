@@ -51,7 +51,7 @@ struct segment_blocks {
   }
 };
 
-/// Declares items_per_block if Body declares it.
+/// Declares items_per_block and resident_blocks if Body declares them.
 template <class Body>
 struct block_size_of {};
 template <class Body>
@@ -59,11 +59,18 @@ template <class Body>
 struct block_size_of<Body> {
   static constexpr auto items_per_block = Body::items_per_block;
 };
+template <class Body>
+struct residents_of {};
+template <class Body>
+  requires(requires { Body::resident_blocks; })
+struct residents_of<Body> {
+  static constexpr auto resident_blocks = Body::resident_blocks;
+};
 
 /// A block body for the blocks of all segments, in sequence. Block before[s] + b is block b of the body
 /// make(segments[s], s).
 template <class Maker>
-struct batched : block_size_of<typename Maker::body> {
+struct batched : block_size_of<typename Maker::body>, residents_of<typename Maker::body> {
   using memory = typename Maker::body::memory;
 
   Maker make;

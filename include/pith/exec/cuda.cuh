@@ -11,7 +11,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The maximum number of blocks in a grid. More have more elements than a device's memory.
+/// The maximum number of blocks in a grid.
 inline constexpr std::uint64_t most_cuda_blocks = 0x7fffffff;
 
 /// The bytes of shared memory that a body may use without a function attribute: 48 KiB minus the team's own bytes.

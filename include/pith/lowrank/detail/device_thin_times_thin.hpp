@@ -7,8 +7,8 @@
 namespace pith::inline v0::detail {
 
 /// As the general `thin_times_thin`, with the same order of sums. A thread computes tiles of `high` x `wide` elements.
-/// Each conversion of an element of P to double then serves `wide` elements; a device converts few values per clock. The
-/// columns of a tile are `device_threads` apart.
+/// Each conversion of an element of P to double then serves `wide` elements; a device converts few values per clock.
+/// The columns of a tile are `device_threads` apart.
 template <class Sink, class A>
   requires takes_elements<Sink, A>
 struct thin_times_thin<Sink, A, device_space> {
@@ -34,7 +34,7 @@ struct thin_times_thin<Sink, A, device_space> {
     auto const rows = at_most(size.rows - row, tall()), count = at_most(size.columns - column, strip);
     team.for_each(constant<device_threads>(), [=](std::uint32_t thread) {
       if (thread >= count) return;
-      PITH_THIN_ROLLED
+      PITH_CUDA_ROLLED
       for (std::uint32_t y = 0; y < rows; y += high) {
         auto const left = at_most(rows - y, high);
         if (left == high && thread + (wide - 1) * device_threads < count) {

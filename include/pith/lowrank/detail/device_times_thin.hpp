@@ -81,13 +81,13 @@ struct times_thin<Source, A, device_space> {
       constexpr std::uint32_t steps = Source::keeps ? 2 : 3, stride = steps * lanes, reach = stride - lanes;
       A value[steps * high], next[steps * high];
       if (j + reach < count) load<steps>(j, value);
-      PITH_THIN_ROLLED
+      PITH_CUDA_ROLLED
       for (; j + reach < count; j += stride) {
         if (j + stride + reach < count) load<steps>(j + stride, next);
         add<steps>(j, value);
         write_out<steps * high>([&](auto k) { value[k] = next[k]; });
       }
-      PITH_THIN_ROLLED
+      PITH_CUDA_ROLLED
       for (; j < count; j += lanes) {
         load<1>(j, value);
         add<1>(j, value);

@@ -60,11 +60,11 @@ struct transposed_times_thin<Source, A, device_space> {
                           constant<Width> width) const {
     constexpr std::uint32_t steps = loads_at_once<device_space>;
     std::uint32_t i = 0;
-    PITH_THIN_ROLLED
+    PITH_CUDA_ROLLED
     for (; i + steps <= rows; i += steps) {
       add_rows<steps>(sum, column.tail(i * size.columns), factor + i * Width, width);
     }
-    PITH_THIN_ROLLED
+    PITH_CUDA_ROLLED
     for (; i < rows; ++i) add_rows<1>(sum, column.tail(i * size.columns), factor + i * Width, width);
   }
 

@@ -9,13 +9,6 @@
 #include <cstdint>
 #include <utility>
 
-// Stands before a loop that nvcc must not unroll, because the loop's body already has all loads that fit in registers.
-#if defined(__CUDACC__)
-#define PITH_THIN_ROLLED _Pragma("unroll 1")
-#else
-#define PITH_THIN_ROLLED
-#endif
-
 namespace pith::inline v0::detail {
 
 /// The shapes of a matrix M (rows x columns) and its thin factors P (rows x rank) and Q (columns x rank). M, P and Q
