@@ -36,8 +36,8 @@ struct pack_indices {
   }
 };
 
-/// Packed indices as 32-bit words, least significant byte first. A device's neighbouring threads access neighbouring
-/// words. The last word may have less than four bytes, and `bytes` may have any alignment.
+/// Packed indices as 32-bit words, least significant byte first. Neighbouring threads of a device access neighbouring
+/// words. The last word may have fewer than four bytes, and `bytes` may have any alignment.
 template <class Byte>
 struct index_words {
   Byte* bytes;

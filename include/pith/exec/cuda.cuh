@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(cuda_team::threads, 4) index_kernel(F const f,
 template <class F>
 concept works_on_runs = requires(F const& f) { f.are_aligned(); };
 
-/// The elements of an index range, as runs.
+/// A block body that calls `f` for runs of the elements 0 .. n - 1.
 template <class F>
 struct index_runs {
   struct memory {};
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(cuda_team::threads, resident_blocks<Body>())
   }
 }
 
-/// Launches `blocks` blocks of a kernel, whose arguments `arguments` points to.
+/// Launches `blocks` blocks of a kernel. `arguments` contains the addresses of the kernel's arguments.
 inline void launch(cudaStream_t stream, void const* kernel, void** arguments, std::uint64_t blocks,
                    std::size_t shared_bytes) {
   require(blocks <= most_cuda_blocks, "cuda_executor: a grid has at most ", most_cuda_blocks, " blocks, got ", blocks);

@@ -32,8 +32,8 @@ inline void check_cuda(cudaError_t status, char const* call) {
 ///   memory      upload may read its host source until wait() returns. In a CUDA graph, each replay of an upload reads
 ///               the source again. Source and target of a copy must not overlap
 ///   requires    nvcc for code that starts kernels. With other compilers, code may allocate, copy, fill and wait
-///   throws      cuda_error. The error of a kernel is thrown by a later call. std::invalid_argument for work of more
-///               than 2^31 - 1 blocks, such as one_bit(options::row) of so many rows
+///   throws      cuda_error; a later call throws the error of a kernel. std::invalid_argument for more than 2^31 - 1
+///               blocks, for example for one_bit(options::row) of that many rows
 class cuda_executor {
  public:
   using space = device_space;

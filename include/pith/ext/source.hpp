@@ -125,7 +125,7 @@ struct residual_source {
     });
   }
 
-  /// The values that `keep` needs to write one element.
+  /// The values that `keep` reads to write one residual.
   struct element {
     A old, own;
   };

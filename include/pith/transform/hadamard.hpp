@@ -68,7 +68,7 @@ struct hadamard_rule {
     add_and_subtract(team, count, constant<128>(), p);
   }
 #if defined(__GNUC__) && !defined(__CUDACC__)
-  /// The same additions as in the loops below, in which g++ 12 finds these shuffles in some functions only.
+  /// Makes the same additions as the loops below. g++ 12 compiles those loops to these shuffles only in some functions.
   template <class A>
   static void rotate_eight(A* p, A times) {
     using values [[gnu::vector_size(eight * sizeof(A))]] = A;

@@ -9,8 +9,8 @@
 
 namespace pith::inline v0::detail {
 
-// Function objects with `are_aligned` also process a run of elements (runs.hpp), from element i on: a device then reads
-// and writes 16 bytes at once.
+// A function object with `are_aligned` also processes a run (runs.hpp) that begins at element i. If are_aligned()
+// returns true, a device reads and writes 16 bytes at once.
 
 /// Sets to[i] to from[i], converted to `To`.
 template <class To, class From>

@@ -33,9 +33,10 @@ struct cuda_team {
   static constexpr std::uint32_t own_bytes = 256;
   static constexpr bool specializes = false;
   static constexpr bool by_octets = true;
-  /// The largest number of elements, and the place for a refusal, in `place_at_least`.
+  /// The largest number of elements for `place_at_least`.
   template <class A>
   static constexpr std::uint32_t placed = threads * 128 / sizeof(A);
+  /// The place that `claim` returns if `place_at_least` must not emit the elements.
   static constexpr std::uint32_t nowhere = 0xffffffffu;
 
   template <class Count, class F>
@@ -47,7 +48,7 @@ struct cuda_team {
   }
 
   /// The loops are not unrolled: one octet (8 elements) per iteration gives enough parallel loads, and several octets
-  /// would not fit in registers. The first loop runs whole warps.
+  /// would not fit in registers. In the first loop, all 32 lanes of a warp process whole octets.
   template <class Count, class F>
   PITH_HD void for_each_run([[maybe_unused]] Count n, [[maybe_unused]] bool well, [[maybe_unused]] F const& f) const {
 #if defined(__CUDA_ARCH__)
@@ -155,10 +156,10 @@ struct cuda_team {
     return kept;
   }
 
-  /// Tests n <= placed<A> elements as `at_least` does, but the block synchronises only once for all of them. One thread
-  /// calls claim(kept), where `kept` is the number of kept elements, and returns the first place of the kept elements
-  /// or `nowhere`. Then emit(i, place) is called for each kept element i; the places ascend with i. Returns false, and
-  /// does not call `emit`, if the place is `nowhere`.
+  /// Tests n <= placed<A> elements as `at_least` does, but the number of barriers does not depend on n. One thread
+  /// calls claim(kept), where `kept` is the number of kept elements. `claim` returns the first place of the kept
+  /// elements, or `nowhere`. Then emit(i, place) is called for each kept element i; the places ascend with i. If
+  /// `claim` returns `nowhere`, `place_at_least` returns false and does not call `emit`.
   template <std::floating_point A, class Count, class Claim, class Emit>
   PITH_HD bool place_at_least([[maybe_unused]] A const* x, [[maybe_unused]] Count n, [[maybe_unused]] bits_of<A> least,
                               [[maybe_unused]] Claim const& claim, [[maybe_unused]] Emit const& emit) const {
@@ -208,7 +209,8 @@ struct cuda_team {
   /// run in parallel.
   static constexpr std::uint32_t rows = 8;
 
-  /// The number of octets that a thread tests in `place_at_least`: 128 bytes, so that all loads run in parallel.
+  /// The number of octets that a thread tests in `place_at_least`. The octets have 128 bytes, whose loads run in
+  /// parallel.
   template <class A>
   static constexpr std::uint32_t octets_of = 16 / sizeof(A);
 
@@ -270,7 +272,7 @@ struct cuda_team {
     return reach;
   }
 
-  /// Returns the masks of the thread's octets, which begin at elements i, i + 256, ...: eight bits per octet.
+  /// Returns a mask of eight bits for each octet of the thread. The octets begin at elements i, i + 256, ...
   template <class A, class Count>
   __device__ static std::uint32_t reaching_rows(A const* x, Count n, bits_of<A> least, std::uint32_t i) {
     constexpr auto width = std::uint32_t{octet}, row = 32 * width, all = row * octets_of<A>;
@@ -289,8 +291,8 @@ struct cuda_team {
     return reach;
   }
 
-  /// The places of a thread's kept elements among those of its warp. An order by rows, then by lanes, is the order of
-  /// the elements. A word has one 16-bit field per row, so one scan counts all rows.
+  /// The places of a thread's kept elements among those of its warp. The places ascend by row, then by lane, which is
+  /// the order of the elements. A 64-bit word has one 16-bit field per row, so one scan counts all rows.
   struct row_places {
     std::uint64_t first;
     std::uint32_t all;

@@ -7,8 +7,8 @@
 
 namespace pith::inline v0::detail {
 
-/// An aligned octet, if all 32 lanes of a warp call each function together, for neighbouring octets. Host code never
-/// calls `write`.
+/// An aligned octet of one lane. All 32 lanes of a warp must call each function together, for neighbouring octets. Host
+/// code never calls `write`.
 struct warp_octet : aligned_octet {
   template <class T, class F>
   PITH_HD static void write([[maybe_unused]] T* p, [[maybe_unused]] F const& f) {
@@ -25,9 +25,9 @@ struct warp_octet : aligned_octet {
 
 #if defined(__CUDA_ARCH__)
  private:
-  /// A pair of lanes writes first the even lane's octet, half of it each, and then the odd lane's. Each instruction of
-  /// the warp thus writes whole sectors of 32 bytes. If each lane wrote its own octet, an instruction would write half a
-  /// sector per lane, and would take twice the time.
+  /// Two neighbouring lanes together write the even lane's octet, and then the odd lane's octet. Each lane writes half
+  /// of each octet, so each instruction of the warp writes whole sectors of 32 bytes. If each lane wrote its own octet,
+  /// an instruction would write half a sector per lane, and would take twice the time.
   template <class T, class F>
   __device__ static void write_in_pairs(T* p, F const& f) {
     values<T> own;
@@ -45,7 +45,7 @@ struct warp_octet : aligned_octet {
     return {from(v.x), from(v.y), from(v.z), from(v.w)};
   }
 
-  /// nvcc stores each object of a class of 2 bytes by an instruction of its own, unless words join them.
+  /// nvcc emits one store instruction per object of a 2-byte class. Therefore this function joins the objects to words.
   template <class T, class F>
   __device__ static void write_joined(T* p, F const& f) {
     struct alignas(16) quad {

@@ -7,7 +7,7 @@
 namespace pith::inline v0::detail {
 
 /// As the general `thin_times_thin`, with the same order of sums. A thread computes tiles of `high` x `wide` elements.
-/// Each conversion of an element of P to double then serves `wide` elements; a device converts few values per clock.
+/// A device converts few values per clock, so each element of P is converted to double once for `wide` elements of M.
 /// The columns of a tile are `device_threads` apart.
 template <class Sink, class A>
   requires takes_elements<Sink, A>
@@ -21,8 +21,8 @@ struct thin_times_thin<Sink, A, device_space> {
   Sink m;
   thin_shape size;
 
-  /// The number of rows of a block. A block of more rows reads its columns of Q less often. A small matrix needs more
-  /// blocks instead.
+  /// The number of rows of a block. With more rows per block, fewer blocks read each column of Q. With fewer rows, a
+  /// small matrix has enough blocks.
   PITH_HD std::uint32_t tall() const { return size.rows * size.columns < std::uint64_t{1} << 23 ? high : 4 * high; }
   PITH_HD std::uint64_t strips() const { return (size.columns + strip - 1) / strip; }
   PITH_HD std::uint64_t blocks() const { return strips() * ((size.rows + tall() - 1) / tall()); }
@@ -47,8 +47,8 @@ struct thin_times_thin<Sink, A, device_space> {
   }
 
  private:
-  /// A tile whose first element is at `row` and `column`. It has `rows` rows, and the columns that are less than `count`
-  /// from its first column. A whole tile needs no comparisons.
+  /// A tile whose first element is at `row` and `column`. The tile has `rows` rows, and those columns whose distance
+  /// from the first column is less than `count`. A whole tile needs no comparisons.
   template <bool Whole>
   struct tile {
     thin_shape size;
@@ -61,7 +61,7 @@ struct thin_times_thin<Sink, A, device_space> {
     PITH_HD std::uint64_t at(std::uint32_t y, std::uint32_t k) const {
       return (row + y) * size.columns + column + k * device_threads;
     }
-    /// Returns offset `y` or `k`, or 0 if the tile has no such row or column.
+    /// These functions return the offset of row y and of column k, or 0 if the tile has no such row or column.
     PITH_HD std::uint32_t row_of(std::uint32_t y) const { return Whole || y < rows ? y : 0; }
     PITH_HD std::uint32_t column_of(std::uint32_t k) const { return has(0, k) ? k * device_threads : 0; }
   };
@@ -74,7 +74,7 @@ struct thin_times_thin<Sink, A, device_space> {
     write_out<high * wide>([&](auto k) { value[k] = static_cast<A>(sum[k]); });
     write_out<high>([&](auto y) { put_row(of, y, value + y * wide); });
   }
-  /// Fetches all elements of a row before it puts the first. Those of all rows would not fit in registers.
+  /// Fetches all elements of a row before it puts the first. The elements of all rows would not fit in registers.
   template <class Tile>
   PITH_HD void put_row(Tile const& of, std::uint32_t y, A const* value) const {
     decltype(m.fetch(0)) before[wide];

@@ -6,7 +6,7 @@
 namespace pith::inline v0::detail {
 
 /// As the general `times_thin`, with the same order of sums. A lane is one thread, and keeps its sums over all columns
-/// in registers. A warp processes `high` rows, because each row uses the elements of Q that the warp has loaded.
+/// in registers. A warp processes `high` rows together, so that it loads each element of Q once for these rows.
 template <class Source, class A>
 struct times_thin<Source, A, device_space> {
   static constexpr std::uint32_t lanes = 32, high = 4, tall = device_threads / lanes * high;
@@ -76,7 +76,7 @@ struct times_thin<Source, A, device_space> {
         });
       });
     }
-    /// Adds the terms j, j + lanes, ... below `count`. Loads the next elements of M before it uses the last ones.
+    /// Adds the terms j, j + lanes, ... below `count`. Loads the next elements of M before it uses the current ones.
     PITH_HD void add_row(std::uint32_t j, std::uint32_t count) {
       constexpr std::uint32_t steps = Source::keeps ? 2 : 3, stride = steps * lanes, reach = stride - lanes;
       A value[steps * high], next[steps * high];

@@ -6,12 +6,12 @@
 
 namespace pith::inline v0::detail {
 
-/// As the general `transposed_times_thin`, with the same order of sums. A thread processes one column of M. The block
-/// converts the elements of P to double once per `tall` rows, because a device converts few values per clock.
+/// As the general `transposed_times_thin`, with the same order of sums. A thread processes one column of M. A device
+/// converts few values per clock, so the block converts each element of P to double once, `tall` rows at a time.
 template <class Source, class A>
 struct transposed_times_thin<Source, A, device_space> {
   static constexpr std::uint32_t strip = device_threads, tall = 256;
-  /// A thread loads `loads_at_once` elements. With two tensors or doubles, these need twice the registers.
+  /// A thread loads `loads_at_once` elements at once. Elements of two tensors, or doubles, need twice the registers.
   static constexpr unsigned resident_blocks = Source::keeps || sizeof(A) == 8 ? 2 : 4;
   using memory = fast_array<double, tall * thin_group>;
 
@@ -38,7 +38,7 @@ struct transposed_times_thin<Source, A, device_space> {
   }
 
  private:
-  /// Adds the terms of `rows` rows to the sums in `to`, or to zero unless `has_previous`.
+  /// Adds the terms of `rows` rows to the sums in `to` if `has_previous`, otherwise to zero.
   template <class Team, std::uint32_t Width>
   PITH_HD void add(Team const& team, double* factor, Source const& a, A const* b, double* to, std::uint32_t rows,
                    std::uint32_t count, bool has_previous, constant<Width>) const {

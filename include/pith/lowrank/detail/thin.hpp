@@ -39,7 +39,7 @@ inline constexpr std::uint32_t strip_of_rows = (Two && std::same_as<Space, host_
 template <class A>
 inline constexpr unsigned thin_resident_blocks = sizeof(A) == 8 ? 1 : 2;
 
-/// The number of threads of a device's team. A body that keeps sums in registers makes one call per thread.
+/// The number of threads of a device's team. Bodies that keep sums in registers loop over these threads.
 inline constexpr std::uint32_t device_threads = 256;
 
 /// Calls f(constant<0>()), f(constant<1>()), ... without a loop. The compiler vectorizes the surrounding loop only if

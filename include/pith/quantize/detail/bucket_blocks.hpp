@@ -15,8 +15,8 @@ struct bucket_run {
 };
 
 /// Splits a tensor with n elements into blocks of at most `span` elements. A block contains `per_block` whole buckets,
-/// or, if per_block is 0, a part of one bucket. `at` does not divide, unless a tensor has several large buckets: on a
-/// device, a division of 64-bit integers takes some hundred instructions.
+/// or, if per_block is 0, a part of one bucket. On a device, a division of 64-bit integers takes about a hundred
+/// instructions, so `at` divides by parts() only if a tensor has several large buckets.
 struct bucket_blocks {
   std::uint64_t n, bucket;
   std::uint32_t span, per_block;

@@ -110,8 +110,8 @@ struct measure_tiles {
     team.for_each(1u, [=](std::uint32_t) { *out = rule.finish(mine[0], width, A{}); });
   }
 
-  /// Measures a tile of full size on a device. Each thread adds up an octet of lanes, in all rows, in registers. Returns
-  /// false, without effect, if the tile is smaller, or unless keeps_octets.
+  /// Measures a tile of full size on a device. Each thread merges all rows of an octet of lanes in registers. Returns
+  /// false, without effect, if the tile is smaller, if keeps_octets is false, or if the team does not work by octets.
   template <class Team>
   PITH_HD bool add_octets([[maybe_unused]] Team const& team, [[maybe_unused]] memory& fast,
                           [[maybe_unused]] bucket_run const& run) const {

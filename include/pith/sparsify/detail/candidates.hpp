@@ -149,7 +149,7 @@ struct collect_candidates {
     leave(team, first, count, p);
   }
 
-  /// Reserves places for `kept` candidates. Returns the first place.
+  /// Reserves places for `kept` candidates, and writes their note. Returns the first place.
   template <class Team>
   PITH_HD std::uint32_t note(Team const& team, std::uint64_t block, std::uint32_t kept) const {
     auto const place = team.add(&of.state->found, kept);

@@ -46,8 +46,9 @@ struct digit_of {
   PITH_HD constexpr Key followed_by(std::uint32_t digit) const { return prefix << width | digit; }
 };
 
-/// Adds the number of keys with digit d to bins[d], for those of `count` keys key(p[i]) that begin with the known digits.
-/// A thread reads its values before it changes bins, because the compiler must assume that bins and values overlap.
+/// Counts the keys key(p[i]), i < count, that begin with the known digits: adds the number of keys with digit d to
+/// bins[d]. A thread reads its values before it changes bins, because the compiler must assume that bins and values
+/// overlap.
 template <team Team, class T, class Key, class Of>
 PITH_HD void tally_digits(Team const& team, std::uint32_t* bins, digit_of<Key> digit, T const* p, std::uint32_t count,
                           Of const& key) {

@@ -24,12 +24,12 @@ inline constexpr std::uint32_t select_part = spans_in_part * select_span<A>;
 /// end of the pass, even if the block has no values.
 inline constexpr std::uint32_t most_pass_blocks = 512;
 
-/// The team of a device. It has `place_at_least` (exec/detail/cuda_team.cuh).
+/// True for the team of a device, which has the function `place_at_least` (exec/detail/cuda_team.cuh).
 template <class Team>
 concept places_at_least = requires { Team::nowhere; };
 
-/// The number of values whose candidates are collected at once, and have one note. A device collects a part, because a
-/// block must then wait less often for each value.
+/// The number of values whose candidates are collected at once, and have one note. A device collects the candidates of
+/// `select_part` values, so that a block has fewer barriers per value.
 template <class A, class Team>
 inline constexpr std::uint32_t collected_by = places_at_least<Team> ? select_part<A> : select_span<A>;
 template <class A, class Space>
@@ -113,8 +113,8 @@ struct selection {
   PITH_HD std::uint64_t size() const { return from_candidates() ? state->found : n; }
   PITH_HD candidates<A> chosen() const { return state->in_order != 0 ? found : ordered; }
 
-  /// The number of values that a block processes in a pass. On a device, the candidates are divided into as many blocks
-  /// as possible, because a block of many spans would be slow.
+  /// The number of values that a block processes in a pass. On a device, the candidates are divided among as many
+  /// blocks as possible, because a block of many spans would be slow.
   template <class Team>
   PITH_HD std::uint32_t part(Team const&) const {
     constexpr auto least = Team::by_octets ? 1u : spans_in_part;
@@ -146,14 +146,14 @@ PITH_HD A const* source_values(Source const& from, Team const& team, std::uint64
   return from.load(team, first, count, p);
 }
 
-/// Copies those of the `collected` values that belong to candidates of a span to their positions in the span.
+/// Copies the `collected` values of a span's candidates to the candidates' positions in the span.
 template <class Source, class A, team Team>
 PITH_HD void copy_found(selection<Source> const& of, Team const& team, std::uint64_t first, std::uint32_t count,
                         A const* collected, A* to) {
   auto const note = of.note_of(team, first);
   auto const* const index = of.found.index;
   team.for_each(note.count, [=](std::uint32_t j) {
-    auto const i = index[note.first + j] - first;  // huge for a candidate of an earlier span
+    auto const i = index[note.first + j] - first;  // wraps to a huge number in an earlier span
     if (i < count) to[i] = collected[note.first + j];
   });
 }

@@ -109,7 +109,7 @@ struct select_in_block {
   PITH_HD bound find(Team const& team, memory& fast, A const* all) const {
     auto count = group_count();
     if (count > 0) find_largest(team, fast, all, count);
-    // First among the groups' largest keys, where `lower` is 0, and then among the keys that reach `lower`.
+    // While `lower` is 0, the keys are the groups' largest keys. Afterwards, the keys are those that reach `lower`.
     for (key lower = 0; 0 < count && count <= key_room<A>;) {
       auto const found = bisect_keys(team, fast, count);
       if (lower > 0) return {found.least > lower ? found.least : lower, found.equals};
