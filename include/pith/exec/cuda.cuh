@@ -55,8 +55,7 @@ consteval unsigned resident_blocks() {
 }
 
 template <class Body>
-__global__ void __launch_bounds__(cuda_team::threads, resident_blocks<Body>())
-    block_kernel(Body const body) {
+__global__ void __launch_bounds__(cuda_team::threads, resident_blocks<Body>()) block_kernel(Body const body) {
   auto const block = std::uint64_t{blockIdx.x};
   if constexpr (sizeof(typename Body::memory) <= usual_shared_bytes) {
     __shared__ typename Body::memory fast;

@@ -29,7 +29,8 @@ PITH_HD void merge_lanes(Team const& team, T* lane, std::uint32_t count, Merge m
   for (auto half = half_of(count); half > 0; count = half, half /= 2) {
     if constexpr (Team::by_octets) {
       if (count == 256) {
-        return team.merge_rows(lane, 1u, 1u, constant<256>(), [=](std::uint32_t i) { return lane[i]; }, merge);
+        return team.merge_rows(
+            lane, 1u, 1u, constant<256>(), [=](std::uint32_t i) { return lane[i]; }, merge);
       }
     }
     team.for_each(count - half, [=](std::uint32_t i) { lane[i] = merge(lane[i], lane[i + half]); });
