@@ -6,6 +6,7 @@
 #include <pith/core/detail/summation.hpp>
 
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "support/device.hpp"
@@ -111,10 +112,18 @@ struct collectives {
   }
 };
 
-struct nothing {
+/// Each block arrives at two words, one after the other, and writes how often it was the last.
+struct arrive_twice {
   struct memory {};
+  std::uint32_t* arrived;
+  std::uint32_t* times;
+
   template <pith::team Team>
-  PITH_HD void operator()(Team const&, memory&, std::uint64_t) const {}
+  PITH_HD void operator()(Team const& team, memory&, std::uint64_t block) const {
+    auto const first = team.is_last(arrived, blocks), second = team.is_last(arrived + 1, blocks);
+    auto* const own = times + block;
+    team.for_each(1u, [=](std::uint32_t) { *own = (first ? 1u : 0u) + (second ? 1u : 0u); });
+  }
 };
 
 /// A block writes many words; the last of all adds up those of all.
@@ -191,4 +200,16 @@ TEST_CASE("a team does what one thread does") {
 TEST_CASE("the last block sees what all wrote, each time") {
   auto const stream = own_stream();
   CHECK(run_last(pith::on(stream.get())) == run_last(pith::seq));
+}
+
+TEST_CASE("one block is the last at each word") {
+  auto const stream = own_stream();
+  auto const exec = pith::on(stream.get());
+  auto const words = pith::buffer<std::uint32_t, pith::cuda_executor>(exec, 2 + blocks);
+  exec.fill(words.data(), std::byte{}, words.size_bytes());
+  exec.for_each_block(blocks, arrive_twice{words.data(), words.data() + 2});
+  auto found = std::vector<std::uint32_t>(words.size());
+  exec.download(found.data(), words.data(), words.size_bytes());
+  CHECK(std::accumulate(found.begin() + 2, found.end(), 0u) == 2);
+  CHECK(found[0] + found[1] == 0);
 }
