@@ -2,7 +2,8 @@
 //
 // The comment above a kernel has its minimal traffic in bytes per element, the instructions per element of a kernel
 // written by hand, if there is one, and the loops of its usual path: the number of elements and their accesses. `all`
-// stands for the kernel's accesses. top_k_collect has two variants of 32 elements each, for whole blocks and for the last.
+// stands for the accesses of the whole kernel. top_k_collect has no loop, but two variants of 32 elements each: for
+// whole blocks and for the last block.
 #include <pith/codec/detail/entry_sum.hpp>
 #include <pith/core/detail/convert.hpp>
 #include <pith/core/detail/last_block.hpp>

@@ -137,7 +137,8 @@ TEST_CASE("more blocks than a grid may have are refused") {
   auto const stream = own_stream();
   auto const exec = pith::on(stream.get());
   CHECK_THROWS_WITH_AS(exec.for_each_block(std::uint64_t{1} << 31, number_block<64>{nullptr}),
-                       "pith::cuda_executor: a grid has at most 2147483647 blocks, got 2147483648", std::invalid_argument);
+                       "pith::cuda_executor: a grid has at most 2147483647 blocks, got 2147483648",
+                       std::invalid_argument);
 }
 
 TEST_CASE("bytes are copied and filled in the order of the stream") {

@@ -17,6 +17,7 @@ inline constexpr std::uint64_t most_cuda_blocks = 0x7fffffff;
 /// The bytes of shared memory that a body may use without a function attribute: 48 KiB minus the team's own bytes.
 inline constexpr std::size_t usual_shared_bytes = 48 * 1024 - cuda_team::own_bytes;
 
+/// Without the bound of four resident blocks, ptxas spills registers so that more blocks fit.
 template <class F>
 __global__ void __launch_bounds__(cuda_team::threads, 4) index_kernel(F const f, std::uint64_t n) {
   auto const i = std::uint64_t{blockIdx.x} * cuda_team::threads + threadIdx.x;

@@ -16,7 +16,7 @@ struct bucket_run {
 
 /// Splits a tensor with n elements into blocks of at most `span` elements. A block contains `per_block` whole buckets,
 /// or, if per_block is 0, a part of one bucket. On a device, a division of 64-bit integers takes about a hundred
-/// instructions, so `at` divides by parts() only if a tensor has several large buckets.
+/// instructions, so `at` divides only if a tensor has several large buckets.
 struct bucket_blocks {
   std::uint64_t n, bucket;
   std::uint32_t span, per_block;
@@ -36,7 +36,7 @@ struct bucket_blocks {
       auto const first = block * whole();
       return {first, block * per_block, least(n - first, whole()), static_cast<std::uint32_t>(bucket)};
     }
-    auto const b = n == bucket ? 0 : block / parts(), inside = (block - b * parts()) * span;
+    auto const b = n == bucket ? 0 : block / parts(), inside = (b == 0 ? block : block - b * parts()) * span;
     auto const width = n - b * bucket < bucket ? n - b * bucket : bucket;
     auto const size = least(width - inside, span);
     return {b * bucket + inside, b, size, size};
