@@ -49,4 +49,4 @@ struct chunk_max : pith::sparsifier<chunk_max> {
     cx.exec.for_each_block(pith::ext::blocks_for(cx.dims.n, body.items_per_block), body);
   }
 };
-static_assert(pith::stage<chunk_max, float, pith::archetype> && pith::contractive_codec<chunk_max>);
+static_assert(pith::stage<chunk_max, float, pith::archetype> && pith::promises_of<chunk_max>.contractive);

@@ -39,4 +39,4 @@ class nearest4 : public pith::scalar_quantizer<nearest4_rule> {
     return 0.99 / static_cast<double>(std::max<std::uint64_t>(bucket_of(dims.n), 1));
   }
 };
-static_assert(pith::stage<nearest4, float, pith::archetype> && pith::contractive_codec<nearest4>);
+static_assert(pith::stage<nearest4, float, pith::archetype> && pith::promises_of<nearest4>.contractive);

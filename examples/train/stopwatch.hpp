@@ -43,7 +43,7 @@ class stopwatch_communicator {
  public:
   explicit stopwatch_communicator(Comm comm) : stopwatch_communicator(std::move(comm), std::make_shared<clock>()) {}
 
-  stopwatch_communicator split(unsigned color) requires pith::has_same_type_split<Comm> {
+  stopwatch_communicator split(unsigned color) requires(pith::calls_of<Comm, pith::archetype>.split) {
     return stopwatch_communicator(comm_.split(color), clock_);
   }
 
@@ -58,24 +58,23 @@ class stopwatch_communicator {
   }
 
   template <pith::executor E>
-    requires pith::has_all_to_all<Comm, E> pith::completed all_to_all(E const& exec,
-                                                                      pith::span_on<E, std::byte const> mine,
-                                                                      pith::span_on<E, std::byte> all) {
-      return timed([&] { comm_.all_to_all(exec, mine, all).wait(exec); });
-    }
+  pith::completed all_to_all(E const& exec, pith::span_on<E, std::byte const> mine,
+                             pith::span_on<E, std::byte> all) requires(pith::calls_of<Comm, E>.all_to_all) {
+    return timed([&] { comm_.all_to_all(exec, mine, all).wait(exec); });
+  }
 
   template <pith::executor E>
-    requires pith::has_send_recv<Comm, E> pith::completed send_recv(E const& exec,
-                                                                    pith::span_on<E, std::byte const> mine, unsigned to,
-                                                                    pith::span_on<E, std::byte> theirs, unsigned from) {
-      return timed([&] { comm_.send_recv(exec, mine, to, theirs, from).wait(exec); });
-    }
+  pith::completed send_recv(E const& exec, pith::span_on<E, std::byte const> mine, unsigned to,
+                            pith::span_on<E, std::byte> theirs,
+                            unsigned from) requires(pith::calls_of<Comm, E>.send_recv) {
+    return timed([&] { comm_.send_recv(exec, mine, to, theirs, from).wait(exec); });
+  }
 
   template <pith::executor E>
-    requires pith::has_broadcast<Comm, E> pith::completed broadcast(E const& exec, pith::span_on<E, std::byte> x,
-                                                                    unsigned from) {
-      return timed([&] { comm_.broadcast(exec, x, from).wait(exec); });
-    }
+  pith::completed broadcast(E const& exec, pith::span_on<E, std::byte> x,
+                            unsigned from) requires(pith::calls_of<Comm, E>.broadcast) {
+    return timed([&] { comm_.broadcast(exec, x, from).wait(exec); });
+  }
 
   template <pith::executor E, class T>
   pith::completed all_reduce(E const& exec, pith::span<T, pith::space_of<E>> x, pith::reduction how) {

@@ -145,8 +145,8 @@ TEST_CASE("capabilities are computed from the parts") {
   CHECK(!pith::traits_of<decltype(quantized)>.projection);
   CHECK(!pith::traits_of<decltype(quantized)>.isometric);
   CHECK(pith::traits_of<decltype(pith::top_k(0.1) | pith::identity())>.isometric);
-  CHECK(!pith::contractive_codec<decltype(pith::power_sgd(4) | pith::qsgd<8>())>);
-  CHECK(!pith::unbiased_codec<decltype(quantized)>);
+  CHECK(!pith::promises_of<decltype(pith::power_sgd(4) | pith::qsgd<8>())>.contractive);
+  CHECK(!pith::promises_of<decltype(quantized)>.unbiased);
 }
 
 TEST_CASE("a chain is summed as its parts can") {

@@ -15,7 +15,7 @@ using unclipped = pith::terngrad<pith::outliers::unclipped>;
 
 static_assert(pith::traits_of<qsgd<2>>.ternary && !pith::traits_of<qsgd<3>>.ternary &&
               pith::traits_of<terngrad<>>.ternary);
-static_assert(pith::unbiased_codec<trits<unclipped>> && !pith::unbiased_codec<trits<terngrad<>>>);
+static_assert(pith::promises_of<trits<unclipped>>.unbiased && !pith::promises_of<trits<terngrad<>>>.unbiased);
 
 TEST_CASE("trits takes any input of any size and type") {
   conforms(trits(terngrad()));

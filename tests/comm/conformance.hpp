@@ -205,7 +205,7 @@ void splits(E const& exec, Comm& comm) {
 /// All of it, at sizes from nothing to more than a page, some not divided by the ranks.
 template <class E, class Comm>
 void check(E const& exec, Comm& comm) {
-  static_assert(pith::communicator<Comm, E> && pith::has_all_collectives<Comm, E>);
+  static_assert(pith::communicator<Comm, E> && pith::calls_of<Comm, E> == pith::optional_calls::all());
   for (std::size_t n : {0u, 1u, 3u, 64u, 1001u, 4099u}) transfers(exec, comm, n);
   splits(exec, comm);
 }

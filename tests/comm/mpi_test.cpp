@@ -81,7 +81,7 @@ namespace {
 struct on_device : pith::seq_executor {
   using space = pith::device_space;
 };
-static_assert(pith::has_all_collectives<pith::mpi_communicator, on_device>);
+static_assert(pith::calls_of<pith::mpi_communicator, on_device> == pith::optional_calls::all());
 
 }  // namespace
 

@@ -25,14 +25,14 @@ using support::replayed;
 namespace {
 
 static_assert(pith::communicator<pith::nccl_communicator, pith::cuda_executor> &&
-              pith::has_all_collectives<pith::nccl_communicator, pith::cuda_executor>);
+              pith::calls_of<pith::nccl_communicator, pith::cuda_executor> == pith::optional_calls::all());
 
 /// NCCL does not serve host memory, and says so by having no such call.
 struct on_host {
   using space = pith::host_space;
 };
-static_assert(!pith::has_all_gather<pith::nccl_communicator, on_host> &&
-              !pith::has_all_reduce<pith::nccl_communicator, on_host>);
+static_assert(!pith::detail::has_all_gather<pith::nccl_communicator, on_host> &&
+              !pith::detail::has_all_reduce<pith::nccl_communicator, on_host, float>);
 
 /// A NCCL communicator of this rank alone.
 ncclComm_t of_one() {

@@ -78,7 +78,7 @@ struct gathering_communicator : private pith::self_communicator {
   using self_communicator::size;
 };
 static_assert(pith::communicator<gathering_communicator, pith::seq_executor> &&
-              !pith::has_all_to_all<gathering_communicator, pith::seq_executor>);
+              !pith::calls_of<gathering_communicator, pith::seq_executor>.all_to_all);
 
 constexpr std::size_t two_shot_sizes[] = {0, 1, 7, 8, 9, 100, 1000, 4099};
 

@@ -176,7 +176,7 @@ class inspection {
 
   report run() {
     for (auto const& s : samples(dims_.n, how_.seed, how_.scale)) on_sample(s);
-    if constexpr (pith::contractive_codec<C> || pith::unbiased_codec<C>) search();
+    if constexpr (pith::promises_of<C>.contractive || pith::promises_of<C>.unbiased) search();
     if constexpr (pith::traits_of<C>.is_summable()) sums();
     if constexpr (pith::traits_of<C>.isometric || pith::traits_of<C>.rotation) keeps_distances();
     return report_;
@@ -190,8 +190,8 @@ class inspection {
 
   void on_sample(sample const& s) {
     deterministic(s);
-    if constexpr (pith::contractive_codec<C> || pith::unbiased_codec<C>) judge(s.name, s.x);
-    if constexpr (pith::detail::absolute_codec<C>) bounded(s);
+    if constexpr (pith::promises_of<C>.contractive || pith::promises_of<C>.unbiased) judge(s.name, s.x);
+    if constexpr (pith::promises_of<C>.absolute) bounded(s);
     if constexpr (pith::traits_of<C>.projection) projects(s);
     if constexpr (pith::traits_of<C>.nestable && pith::detail::rate_adjustable<C>) nests(s);
   }
@@ -210,9 +210,9 @@ class inspection {
     return static_cast<unsigned>(std::min(how_.draws / 25.0, std::max(fair, 50 * (1 + claimed_omega()))));
   }
   double claimed_omega() const {
-    if constexpr (pith::unbiased_codec<C>) {
+    if constexpr (pith::promises_of<C>.unbiased) {
       return codec_.omega(dims_);
-    } else if constexpr (pith::contractive_codec<C>) {
+    } else if constexpr (pith::promises_of<C>.contractive) {
       return 1 / std::max(codec_.delta(dims_), 0.02) - 1;  // as rare as damping such a codec makes it
     } else {
       return 0;
@@ -232,13 +232,13 @@ class inspection {
       s.step();
       auto const miss = support::minus(s.roundtrip(x), support::widen(support::narrow<float>(x)));
       error.add(support::square(miss) / size);
-      if constexpr (pith::unbiased_codec<C>) {
+      if constexpr (pith::promises_of<C>.unbiased) {
         for (std::size_t i = 0; i < off.size(); ++i) off[i].add(support::dot(miss, directions[i]));
         for (auto const v : miss) jump = std::max(jump, std::abs(v));
       }
     }
     against_claims(name, error);
-    if constexpr (pith::unbiased_codec<C>) {
+    if constexpr (pith::promises_of<C>.unbiased) {
       // An element may never have made a jump that it makes less than ten times in as many steps.
       for (auto const& o : off) {
         auto const most = 5 * o.error() + 10 * jump / steps() + (how_.bias + rounding) * std::sqrt(size);
@@ -250,13 +250,13 @@ class inspection {
 
   void against_claims(std::string const& name, estimate const& error) {
     auto const slack = 5 * error.error() + rounding;
-    if constexpr (pith::contractive_codec<C>) {
+    if constexpr (pith::promises_of<C>.contractive) {
       auto const left = 1 - codec_.delta(dims_);
       expect(error.mean() <= left + slack, "delta does not hold on ", name, ": error ", error.mean(),
              " > 1 - delta = ", left, " + ", slack);
       if (left > 0) report_.contraction = std::max(report_.contraction, error.mean() / left);
     }
-    if constexpr (pith::unbiased_codec<C>) {
+    if constexpr (pith::promises_of<C>.unbiased) {
       auto const omega = codec_.omega(dims_);
       expect(error.mean() <= omega + slack, "omega does not hold on ", name, ": error ", error.mean(),
              " > omega = ", omega, " + ", slack);

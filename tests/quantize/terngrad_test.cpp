@@ -290,6 +290,6 @@ TEST_CASE("feedback keeps what a rank's own levels did not say") {
 }
 
 TEST_CASE("damped it contracts, for feedback") {
-  static_assert(pith::contractive_codec<pith::damped<unclipped>>);
+  static_assert(pith::promises_of<pith::damped<unclipped>>.contractive);
   CHECK_NOTHROW(pith::make_state<float>(pith::seq, pith::error_feedback(pith::damped(unclipped())), {1024}));
 }

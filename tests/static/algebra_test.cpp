@@ -43,10 +43,10 @@ struct row {
 
 template <class C>
 constexpr row row_of = {.sum = pith::traits_of<C>.is_summable(),
-                        .unbiased = pith::unbiased_codec<C>,
+                        .unbiased = pith::promises_of<C>.unbiased,
                         .projection = pith::traits_of<C>.projection,
-                        .contractive = pith::contractive_codec<C>,
-                        .absolute = pith::detail::absolute_codec<C>,
+                        .contractive = pith::promises_of<C>.contractive,
+                        .absolute = pith::promises_of<C>.absolute,
                         .variable = pith::traits_of<C>.is_variable(),
                         .rate = pith::detail::rate_adjustable<C>,
                         .nest = pith::traits_of<C>.nestable,
@@ -280,19 +280,19 @@ static_assert(pith::traits_of<pith::damped<unbiased_random_k>>.is_summable() &&
               !pith::traits_of<pith::damped<pith::qsgd<8>>>.is_summable());
 
 // Unbiased after isometric decoders and rotations.
-static_assert(pith::unbiased_codec<pipe<hadamard, pith::qsgd<8>>> &&
-              pith::unbiased_codec<pipe<unbiased_random_k, pith::natural<>>>);
-static_assert(!pith::unbiased_codec<pipe<pith::top_k<>, pith::qsgd<8>>> &&
-              !pith::unbiased_codec<pipe<hadamard, pith::scaled_sign>>);
+static_assert(pith::promises_of<pipe<hadamard, pith::qsgd<8>>>.unbiased &&
+              pith::promises_of<pipe<unbiased_random_k, pith::natural<>>>.unbiased);
+static_assert(!pith::promises_of<pipe<pith::top_k<>, pith::qsgd<8>>>.unbiased &&
+              !pith::promises_of<pipe<hadamard, pith::scaled_sign>>.unbiased);
 
 // Contractive after isometric projections and rotations; projections after isometric projections.
-static_assert(pith::contractive_codec<pipe<pith::top_k<>, pith::qsgd<8>>> &&
-              pith::contractive_codec<pipe<pith::top_k<>, max_min<4>>>);
-static_assert(pith::contractive_codec<pipe<hadamard, pith::scaled_sign>> &&
-              pith::contractive_codec<pith::damped<pith::natural<>>>);
-static_assert(!pith::contractive_codec<pipe<pith::power_sgd, pith::qsgd<8>>>, "P Q^T is no isometry");
-static_assert(!pith::contractive_codec<pipe<unbiased_random_k, pith::scaled_sign>> &&
-              !pith::contractive_codec<pipe<clip, pith::top_k<>>>);
+static_assert(pith::promises_of<pipe<pith::top_k<>, pith::qsgd<8>>>.contractive &&
+              pith::promises_of<pipe<pith::top_k<>, max_min<4>>>.contractive);
+static_assert(pith::promises_of<pipe<hadamard, pith::scaled_sign>>.contractive &&
+              pith::promises_of<pith::damped<pith::natural<>>>.contractive);
+static_assert(!pith::promises_of<pipe<pith::power_sgd, pith::qsgd<8>>>.contractive, "P Q^T is no isometry");
+static_assert(!pith::promises_of<pipe<unbiased_random_k, pith::scaled_sign>>.contractive &&
+              !pith::promises_of<pipe<clip, pith::top_k<>>>.contractive);
 static_assert(!pith::traits_of<pipe<hadamard, pith::top_k<>>>.projection && !pith::traits_of<hadamard>.isometric &&
               pith::traits_of<pipe<pith::top_k<>, pith::scaled_sign>>.projection);
 static_assert(!pith::traits_of<pipe<pith::top_k<>, pith::qsgd<8>>>.projection);
@@ -335,7 +335,6 @@ static_assert(std::is_convertible_v<std::vector<float>&, pith::span<float>>);
 static_assert(!std::is_convertible_v<std::vector<float>&, pith::device_span<float>>);
 
 // Communicators: what serves an exchange.
-static_assert(pith::has_all_gather<gathers_only, exec> && !pith::has_all_reduce<gathers_only, exec>);
 static_assert(pith::communicator<pith::self_communicator, exec> && !pith::communicator<gathers_only, exec>);
 
 // ---- numbers ---------------------------------------------------------------------------------------------

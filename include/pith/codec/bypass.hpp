@@ -38,9 +38,13 @@ class bypass : public detail::adaptor<bypass<C>, C> {
   std::string name() const { return detail::text("bypass(", codec_.name(), ",", least_, ")"); }
   bool is_lossless(shape const& dims) const { return dense(dims) || codec_.is_lossless(dims); }
   bool may_be_lossy(shape const& dims) const { return !dense(dims) && detail::may_be_lossy(codec_, dims); }
-  double delta(shape const& dims) const requires contractive_codec<C> { return dense(dims) ? 1 : codec_.delta(dims); }
-  double omega(shape const& dims) const requires unbiased_codec<C> { return dense(dims) ? 0 : codec_.omega(dims); }
-  double error_bound(shape const& dims) const requires detail::absolute_codec<C> {
+  double delta(shape const& dims) const requires(promises_of<C>.contractive) {
+    return dense(dims) ? 1 : codec_.delta(dims);
+  }
+  double omega(shape const& dims) const requires(promises_of<C>.unbiased) {
+    return dense(dims) ? 0 : codec_.omega(dims);
+  }
+  double error_bound(shape const& dims) const requires(promises_of<C>.absolute) {
     return dense(dims) ? 0 : codec_.error_bound(dims);
   }
   capabilities capabilities_for(shape const& dims) const requires detail::erased<C> {

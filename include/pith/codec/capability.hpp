@@ -87,25 +87,42 @@ constexpr codec_traits declared_traits() {
 template <class S>
 inline constexpr codec_traits traits_of = detail::declared_traits<std::remove_cvref_t<S>>();
 
-/// A codec with omega(dims): E D(C(x)) = x, and E|D(C(x)) - x|^2 <= omega |x|^2.
+namespace detail {
+
 template <class S>
-concept unbiased_codec = requires(S const& s, shape const& dims) {
+concept has_omega = requires(S const& s, shape const& dims) {
   { s.omega(dims) } -> std::same_as<double>;
 };
-
-/// A codec with delta(dims): E|D(C(x)) - x|^2 <= (1 - delta) |x|^2.
 template <class S>
-concept contractive_codec = requires(S const& s, shape const& dims) {
+concept has_delta = requires(S const& s, shape const& dims) {
   { s.delta(dims) } -> std::same_as<double>;
+};
+template <class S>
+concept has_error_bound = requires(S const& s, shape const& dims) {
+  { s.error_bound(dims) } -> std::same_as<double>;
+};
+
+}  // namespace detail
+
+/// The promises about a codec's error: which of the functions omega, delta and error_bound the codec has.
+struct error_promises {
+  /// omega(dims): E D(C(x)) = x, and E|D(C(x)) - x|^2 <= omega |x|^2.
+  bool unbiased;
+  /// delta(dims): E|D(C(x)) - x|^2 <= (1 - delta) |x|^2.
+  bool contractive;
+  /// error_bound(dims): |D(C(x)) - x| <= error_bound for each element.
+  bool absolute;
+};
+
+/// The promises of codec `S`, for example `promises_of<S>.unbiased`.
+template <class S>
+inline constexpr error_promises promises_of = {
+    .unbiased = detail::has_omega<S>,
+    .contractive = detail::has_delta<S>,
+    .absolute = detail::has_error_bound<S>,
 };
 
 namespace detail {
-
-/// A codec with error_bound(dims): |D(C(x)) - x| <= error_bound for each element.
-template <class S>
-concept absolute_codec = requires(S const& s, shape const& dims) {
-  { s.error_bound(dims) } -> std::same_as<double>;
-};
 
 /// The rate form of a chain of two stages with the rate forms a and b. If both rates are variable, the result is
 /// `variable`, because a capacity can limit only one stage.
@@ -146,7 +163,7 @@ concept declares_reproducible = requires {
 /// A codec, feedback policy, quantizer rule or matrix product whose results are bitwise equal on all executors,
 /// instruction sets and compilers.
 template <class S>
-concept reproducible = (traits_of<S>.reproducible || detail::declares_reproducible<std::remove_cvref_t<S>>);
+inline constexpr bool reproducible = traits_of<S>.reproducible || detail::declares_reproducible<std::remove_cvref_t<S>>;
 
 /// The capabilities of a codec as run-time values, for type-erased codecs.
 struct capabilities : codec_traits {
@@ -178,9 +195,9 @@ capabilities capabilities_of(S const& s, shape const& dims) {
     return s.capabilities_for(dims);
   } else {
     auto of = capabilities{traits_of<S>, {}, {}, {}};
-    if constexpr (unbiased_codec<S>) of.omega = s.omega(dims);
-    if constexpr (contractive_codec<S>) of.delta = s.delta(dims);
-    if constexpr (detail::absolute_codec<S>) of.error_bound = s.error_bound(dims);
+    if constexpr (promises_of<S>.unbiased) of.omega = s.omega(dims);
+    if constexpr (promises_of<S>.contractive) of.delta = s.delta(dims);
+    if constexpr (promises_of<S>.absolute) of.error_bound = s.error_bound(dims);
     return of;
   }
 }

@@ -91,7 +91,7 @@ class chain : public codec_base {
     return std::apply([rate](auto const&... s) { return chain(std::tuple<S...>(detail::at(s, rate)...)); }, stages_);
   }
 
-  double omega(shape dims) const requires(unbiased_codec<S>&&...) && detail::heads_keep_errors<S...> {
+  double omega(shape dims) const requires(promises_of<S>.unbiased&&...) && detail::heads_keep_errors<S...> {
     double grown = 1;
     each([&](auto const& s) {
       grown *= 1 + s.omega(dims);
@@ -100,11 +100,12 @@ class chain : public codec_base {
     return grown - 1;
   }
 
-  double delta(shape dims) const requires(detail::heads_project<S...> && (contractive_codec<detail::last_of<S...>> ||
-                                                                          unbiased_codec<detail::last_of<S...>>)) {
+  double delta(shape dims) const
+      requires(detail::heads_project<S...> &&
+               (promises_of<detail::last_of<S...>>.contractive || promises_of<detail::last_of<S...>>.unbiased)) {
     double kept = 1;
     each([&](auto const& s) {
-      if constexpr (contractive_codec<decltype(s)>) {
+      if constexpr (promises_of<decltype(s)>.contractive) {
         kept = detail::joined_delta(kept, s.delta(dims));
       } else {
         kept = detail::joined_delta(kept, 1 - s.omega(dims));

@@ -21,7 +21,7 @@ namespace pith::inline v0 {
 template <class S>
 class damped : public codec_base {
   static_assert(
-      unbiased_codec<S>,
+      promises_of<S>.unbiased,
       "pith: damped(s) needs an unbiased stage s (one with omega(shape)); a contractive one needs no damping");
 
  public:

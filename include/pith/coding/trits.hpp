@@ -93,7 +93,7 @@ class trits : public codec_base {
   explicit constexpr trits(S stage) : stage_(std::move(stage)) {}
 
   std::string name() const { return detail::text("trits(", stage_.name(), ")"); }
-  double omega(shape const& dims) const requires unbiased_codec<S> { return stage_.omega(dims); }
+  double omega(shape const& dims) const requires(promises_of<S>.unbiased) { return stage_.omega(dims); }
 
   template <class In>
   constexpr std::size_t side_bytes(shape const& dims) const {

@@ -130,7 +130,7 @@ class any_communicator {
   unsigned rank() const { return self_->rank(); }
   unsigned size() const { return self_->size(); }
   /// Which of all_to_all, send_recv and split the communicator has.
-  detail::optional_calls optional_calls() const { return self_->optional_calls(); }
+  pith::optional_calls optional_calls() const { return self_->optional_calls(); }
   /// Throws std::invalid_argument if only the main thread may call the communicator.
   void require_thread_support() const { self_->require_thread_support(); }
 
@@ -174,7 +174,7 @@ class any_communicator {
     virtual ~base() = default;
     virtual unsigned rank() const = 0;
     virtual unsigned size() const = 0;
-    virtual detail::optional_calls optional_calls() const = 0;
+    virtual pith::optional_calls optional_calls() const = 0;
     virtual void require_thread_support() const = 0;
     virtual request all_gather(span<std::byte const>, span<std::byte>) = 0;
     virtual request all_to_all(span<std::byte const>, span<std::byte>) = 0;
@@ -196,9 +196,7 @@ class any_communicator {
 
     unsigned rank() const override { return comm.rank(); }
     unsigned size() const override { return comm.size(); }
-    detail::optional_calls optional_calls() const override {
-      return {has_all_to_all<type, Exec>, has_send_recv<type, Exec>, has_split<type>};
-    }
+    pith::optional_calls optional_calls() const override { return detail::optional_calls_of<Exec>(comm); }
     void require_thread_support() const override {
       if constexpr (detail::has_thread_check<type>) comm.require_thread_support();
     }
@@ -206,11 +204,11 @@ class any_communicator {
       return {comm.all_gather(Exec(), mine, all), Exec()};
     }
     request all_to_all(span<std::byte const> mine, span<std::byte> all) override {
-      if constexpr (has_all_to_all<type, Exec>) return {comm.all_to_all(Exec(), mine, all), Exec()};
+      if constexpr (calls_of<type, Exec>.all_to_all) return {comm.all_to_all(Exec(), mine, all), Exec()};
       throw_lacking("all_to_all");
     }
     request send_recv(span<std::byte const> mine, unsigned to, span<std::byte> theirs, unsigned from) override {
-      if constexpr (has_send_recv<type, Exec>) return {comm.send_recv(Exec(), mine, to, theirs, from), Exec()};
+      if constexpr (calls_of<type, Exec>.send_recv) return {comm.send_recv(Exec(), mine, to, theirs, from), Exec()};
       throw_lacking("send_recv");
     }
     request all_reduce(element_kind kind, void* x, std::size_t n, reduction how) override {
@@ -220,7 +218,7 @@ class any_communicator {
     }
     request reduce_scatter(element_kind kind, void const* mine, std::size_t n, void* part, std::size_t part_n,
                            reduction how) override {
-      if constexpr (has_reduce_scatter<type, Exec>) {
+      if constexpr (calls_of<type, Exec>.reduce_scatter) {
         return detail::with_elements(kind, part, part_n, [&]<class T>(span<T> values) -> request {
           return {comm.reduce_scatter(Exec(), span<T const>(static_cast<T const*>(mine), n), values, how), Exec()};
         });
@@ -228,11 +226,11 @@ class any_communicator {
       throw_lacking("reduce_scatter");
     }
     request broadcast(span<std::byte> x, unsigned root) override {
-      if constexpr (has_broadcast<type, Exec>) return {comm.broadcast(Exec(), x, root), Exec()};
+      if constexpr (calls_of<type, Exec>.broadcast) return {comm.broadcast(Exec(), x, root), Exec()};
       throw_lacking("broadcast");
     }
     std::unique_ptr<base> split(unsigned colour) override {
-      if constexpr (has_split<type>) {
+      if constexpr (calls_of<type, Exec>.split) {
         return made<decltype(comm.split(colour)), Exec>([&] { return comm.split(colour); });
       } else {
         throw_lacking("split");
@@ -256,6 +254,7 @@ class any_communicator {
   std::unique_ptr<base> self_;
 };
 
-static_assert(communicator<any_communicator, archetype> && has_all_collectives<any_communicator, archetype>);
+static_assert(communicator<any_communicator, archetype> &&
+              calls_of<any_communicator, archetype> == optional_calls::all());
 
 }  // namespace pith::inline v0

@@ -51,77 +51,79 @@ concept has_ranks = requires(Comm const& comm) {
   { comm.size() } -> std::same_as<unsigned>;
 };
 
-}  // namespace detail
-
-/// All-gather: `all` receives every rank's `mine`, in rank order. The sizes must be equal on all ranks.
 template <class Comm, class E>
-concept has_all_gather = detail::has_ranks<Comm> &&
+concept has_all_gather = has_ranks<Comm> &&
     requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
-  { comm.all_gather(exec, mine, all) } -> detail::request_of<E>;
+  { comm.all_gather(exec, mine, all) } -> request_of<E>;
 };
 
-/// All-to-all: every rank divides its span `mine` into `size()` equal pieces and sends piece r to rank r. `all`
-/// receives the pieces in the order of their senders.
+template <class Comm, class E, class T>
+concept has_all_reduce = has_ranks<Comm> && requires(Comm& comm, E const& exec, span_on<E, T> x) {
+  { comm.all_reduce(exec, x, reduction::sum) } -> request_of<E>;
+};
+
 template <class Comm, class E>
-concept has_all_to_all = detail::has_ranks<Comm> &&
-    requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
-  { comm.all_to_all(exec, mine, all) } -> detail::request_of<E>;
+concept has_all_to_all = requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine,
+                                  span_on<E, std::byte> all) {
+  { comm.all_to_all(exec, mine, all) } -> request_of<E>;
 };
 
-/// Sends `mine` to rank `to` and receives `theirs` from rank `from`. All ranks make the call. A rank without a partner
-/// passes its own rank as `to` and as `from`, and may pass empty spans. A rank with a partner passes its own rank as
-/// neither. Rings and pairwise swaps use this collective.
 template <class Comm, class E>
-concept has_send_recv = detail::has_ranks<Comm> &&
-    requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> theirs) {
-  { comm.send_recv(exec, mine, 0u, theirs, 0u) } -> detail::request_of<E>;
+concept has_send_recv = requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine,
+                                 span_on<E, std::byte> theirs) {
+  { comm.send_recv(exec, mine, 0u, theirs, 0u) } -> request_of<E>;
 };
 
-/// All-reduce: replaces each element of x by its sum or maximum over the ranks. The element type is float, double,
-/// half, bfloat16, int32 or int8.
-template <class Comm, class E, class T = float>
-concept has_all_reduce = detail::has_ranks<Comm> && requires(Comm& comm, E const& exec, span_on<E, T> x) {
-  { comm.all_reduce(exec, x, reduction::sum) } -> detail::request_of<E>;
-};
-
-/// Reduce-scatter: computes the elementwise sum or maximum of the arrays `mine` of all ranks. The result is divided
-/// into `size()` equal pieces, and `part` on rank r receives piece r. The spans `mine` and `part` must not overlap.
-template <class Comm, class E, class T = float>
-concept has_reduce_scatter = detail::has_ranks<Comm> &&
-    requires(Comm& comm, E const& exec, span_on<E, T const> mine, span_on<E, T> part) {
-  { comm.reduce_scatter(exec, mine, part, reduction::sum) } -> detail::request_of<E>;
-};
-
-/// Broadcast: x on every rank becomes a copy of x on rank `root`.
 template <class Comm, class E>
-concept has_broadcast = detail::has_ranks<Comm> && requires(Comm& comm, E const& exec, span_on<E, std::byte> x) {
-  { comm.broadcast(exec, x, 0u) } -> detail::request_of<E>;
+concept has_reduce_scatter = requires(Comm& comm, E const& exec, span_on<E, float const> mine, span_on<E, float> part) {
+  { comm.reduce_scatter(exec, mine, part, reduction::sum) } -> request_of<E>;
 };
 
-/// split(colour) returns a communicator of the ranks that passed the same colour, in rank order. All ranks must call
-/// split.
+template <class Comm, class E>
+concept has_broadcast = requires(Comm& comm, E const& exec, span_on<E, std::byte> x) {
+  { comm.broadcast(exec, x, 0u) } -> request_of<E>;
+};
+
 template <class Comm>
-concept has_split = detail::has_ranks<Comm> && requires(Comm& comm) {
-  { comm.split(0u) } -> detail::has_ranks;
-};
-
-/// A communicator whose `split()` returns the communicator's own type.
-template <class Comm>
-concept has_same_type_split = has_split<Comm> && requires(Comm& comm) {
+concept has_split = requires(Comm& comm) {
   { comm.split(0u) } -> std::same_as<Comm>;
 };
 
-/// A communicator that provides all collectives.
+}  // namespace detail
+
+/// The calls that only some exchanges need: whether a communicator has them. All ranks must make the same calls.
+struct optional_calls {
+  /// All-to-all: all_to_all(exec, mine, all). Every rank divides its span `mine` into `size()` equal pieces and sends
+  /// piece r to rank r. `all` receives the pieces in the order of their senders.
+  bool all_to_all;
+  /// send_recv(exec, mine, to, theirs, from) sends `mine` to rank `to` and receives `theirs` from rank `from`. A rank
+  /// without a partner passes its own rank as `to` and as `from`, and may pass empty spans. A rank with a partner
+  /// passes its own rank as neither. Rings and pairwise swaps use this call.
+  bool send_recv;
+  /// Reduce-scatter: reduce_scatter(exec, mine, part, how) computes the elementwise sum or maximum of the arrays `mine`
+  /// of all ranks. The result is divided into `size()` equal pieces, and `part` on rank r receives piece r. The spans
+  /// `mine` and `part` must not overlap.
+  bool reduce_scatter;
+  /// Broadcast: broadcast(exec, x, root). x on every rank becomes a copy of x on rank `root`.
+  bool broadcast;
+  /// split(colour) returns a communicator of the same type, of the ranks that passed the same colour, in rank order.
+  bool split;
+
+  static constexpr optional_calls all() { return {true, true, true, true, true}; }
+  friend bool operator==(optional_calls const&, optional_calls const&) = default;
+};
+
+/// The optional calls of a communicator `Comm` for the memory of executor `E`, for example `calls_of<Comm, E>.split`.
 template <class Comm, class E>
-concept has_all_collectives = has_all_gather<Comm, E> && has_all_to_all<Comm, E> && has_send_recv<Comm, E> &&
-    has_all_reduce<Comm, E> && has_reduce_scatter<Comm, E> && has_broadcast<Comm, E> && has_split<Comm>;
+inline constexpr optional_calls calls_of = {
+    .all_to_all = detail::has_all_to_all<Comm, E>,
+    .send_recv = detail::has_send_recv<Comm, E>,
+    .reduce_scatter = detail::has_reduce_scatter<Comm, E>,
+    .broadcast = detail::has_broadcast<Comm, E>,
+    .split = detail::has_split<Comm>,
+};
 
 namespace detail {
-
-/// Whether a communicator has the calls that only some exchanges need.
-struct optional_calls {
-  bool all_to_all, send_recv, split;
-};
 
 /// The optional calls of a communicator. A type-erased communicator returns them at run time.
 template <class E, class Comm>
@@ -129,7 +131,7 @@ optional_calls optional_calls_of(Comm const& comm) {
   if constexpr (requires { comm.optional_calls(); }) {
     return comm.optional_calls();
   } else {
-    return {has_all_to_all<Comm, E>, has_send_recv<Comm, E>, has_same_type_split<Comm>};
+    return calls_of<Comm, E>;
   }
 }
 
@@ -142,13 +144,19 @@ concept has_thread_check = requires(Comm const& comm) {
 
 }  // namespace detail
 
-/// A type with a rank, a size and the collectives that every gradient_exchange needs. Some codecs need further
-/// collectives: for example, `two_shot` needs `has_all_to_all`. Only one thread at a time may call a communicator. All
-/// ranks must make the same calls in the same order.
+/// A type with a rank, a size and the two collectives that every gradient_exchange needs. Some codecs also need one of
+/// the `optional_calls`: for example, `two_shot` needs `all_to_all`. Only one thread at a time may call a communicator.
+/// All ranks must make the same calls in the same order.
+///
+///   all_gather(exec, mine, all)   `all` receives every rank's `mine`, in rank order. The sizes must be equal on all
+///                                 ranks
+///   all_reduce(exec, x, how)      replaces each element of x by its sum or maximum over the ranks. The element type is
+///                                 float, double, half, bfloat16, int32 or int8
 template <class Comm, class E>
-concept communicator = has_all_gather<Comm, E> && has_all_reduce<Comm, E, float> && has_all_reduce<Comm, E, double> &&
-    has_all_reduce<Comm, E, half> && has_all_reduce<Comm, E, bfloat16> && has_all_reduce<Comm, E, std::int32_t> &&
-    has_all_reduce<Comm, E, std::int8_t>;
+concept communicator = detail::has_all_gather<Comm, E> && detail::has_all_reduce<Comm, E, float> &&
+    detail::has_all_reduce<Comm, E, double> && detail::has_all_reduce<Comm, E, half> &&
+    detail::has_all_reduce<Comm, E, bfloat16> && detail::has_all_reduce<Comm, E, std::int32_t> &&
+    detail::has_all_reduce<Comm, E, std::int8_t>;
 
 /// Fails to compile if `Comm` lacks a collective that gradient_exchange needs. The error names the first missing
 /// collective.
@@ -156,13 +164,12 @@ template <class Comm, class E>
 constexpr void explain_communicator() {
   static_assert(detail::has_ranks<Comm>,
                 "pith: a communicator must have unsigned rank() const and unsigned size() const");
-  static_assert(has_all_gather<Comm, E>,
+  static_assert(detail::has_all_gather<Comm, E>,
                 "pith: this communicator lacks all_gather(exec, span<std::byte const>, span<std::byte>), which an "
                 "exchange needs");
-  static_assert(communicator<Comm, E> || !has_all_gather<Comm, E>,
+  static_assert(communicator<Comm, E> || !detail::has_all_gather<Comm, E>,
                 "pith: this communicator lacks all_reduce(exec, span<T>, reduction) of float, double, half, bfloat16, "
-                "int32 or int8, which "
-                "an exchange needs");
+                "int32 or int8, which an exchange needs");
 }
 
 }  // namespace pith::inline v0

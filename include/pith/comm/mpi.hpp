@@ -253,6 +253,7 @@ class mpi_communicator {
   int threads_ = MPI_THREAD_SINGLE;
 };
 
-static_assert(communicator<mpi_communicator, archetype> && has_all_collectives<mpi_communicator, archetype>);
+static_assert(communicator<mpi_communicator, archetype> &&
+              calls_of<mpi_communicator, archetype> == optional_calls::all());
 
 }  // namespace pith::inline v0

@@ -63,6 +63,7 @@ class self_communicator {
   }
 };
 
-static_assert(communicator<self_communicator, archetype> && has_all_collectives<self_communicator, archetype>);
+static_assert(communicator<self_communicator, archetype> &&
+              calls_of<self_communicator, archetype> == optional_calls::all());
 
 }  // namespace pith::inline v0

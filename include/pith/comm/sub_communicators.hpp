@@ -16,7 +16,7 @@ namespace pith::inline v0 {
 
 /// A communicator with one sub-communicator for each subgroup that was passed to `add()`.
 ///
-///   requires    a communicator that outlives this object. add() of a subgroup needs has_same_type_split. The product
+///   requires    a communicator that outlives this object. add() of a subgroup needs split(unsigned). The product
 ///               size x stride of a subgroup divides the number of ranks (std::invalid_argument). All ranks call add()
 ///               with the same subgroups in the same order; one thread at a time
 ///   complexity  add() makes one split and one allocation per new subgroup; of() searches linearly
@@ -37,7 +37,7 @@ class sub_communicators {
     auto const ranks = among.size * among.stride;
     detail::require(ranks > 0 && size() % ranks == 0,
                     "sub_communicators::add: the number of ranks must be a multiple of ", ranks, ", got ", size());
-    if constexpr (has_same_type_split<Comm>) {
+    if constexpr (detail::has_split<Comm>) {
       parts_.emplace_back(among, std::unique_ptr<Comm>(new Comm(all_->split(among.color(rank())))));
     } else {
       throw std::invalid_argument(detail::sentence(

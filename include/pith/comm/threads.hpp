@@ -288,7 +288,8 @@ class thread_communicator {
   unsigned rank_;
 };
 
-static_assert(communicator<thread_communicator, archetype> && has_all_collectives<thread_communicator, archetype>);
+static_assert(communicator<thread_communicator, archetype> &&
+              calls_of<thread_communicator, archetype> == optional_calls::all());
 
 namespace detail {
 

@@ -61,7 +61,7 @@ struct plain_pca {
 /// Replaces `values` in host memory with rank 0's values. All ranks must make this call between steps.
 template <class T, class Comm, executor E>
 void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
-  static_assert(has_broadcast<Comm, E>,
+  static_assert(calls_of<Comm, E>.broadcast,
                 "pith: this communicator lacks broadcast(exec, span<std::byte>, unsigned), which gradiveq needs");
   auto sent = lent(buffer<T, E>(exec, values.size()));
   auto* const data = (*sent).data();
@@ -100,7 +100,7 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 ///   auto const ternary = [](auto basis) { return pith::pca(basis, pith::blas_product()) | pith::summed_terngrad(); };
 ///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, convolutions, {.feedback = true}, ternary);
 ///
-///   requires    an exchange and a communicator that outlive the schedule. The communicator has_broadcast. A
+///   requires    an exchange and a communicator that outlive the schedule. The communicator has broadcast. A
 ///               convolution has as many elements as its tensor (std::invalid_argument). All ranks make the same calls,
 ///               between steps; one thread at a time
 ///   state       on rank 0, `samples` copies of the convolutions' gradients, or of their first slices, in accum<In>. On

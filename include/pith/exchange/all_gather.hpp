@@ -33,7 +33,7 @@ template <class In, executor E, class Comm, class C>
 void all_gather(E const& exec, Comm& comm, C const& codec, tensor_parts const& over,
                 span_on<E, std::type_identity_t<In> const> part, span_on<E, std::type_identity_t<In>> whole,
                 codec_state<In, C, E>& state, workspace_on<E>& ws) {
-  static_assert(has_all_gather<Comm, E>,
+  static_assert(detail::has_all_gather<Comm, E>,
                 "pith: all_gather needs a communicator with all_gather(exec, span<std::byte const>, span<std::byte>)");
   auto const environment = detail::default_float_environment();
   auto const* const verb = "all_gather";

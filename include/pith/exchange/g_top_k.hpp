@@ -232,6 +232,6 @@ class g_top_k : public detail::sparse_exchange {
 };
 
 static_assert(collective<g_top_k, float, archetype> && codec<g_top_k, float, archetype> &&
-              detail::rate_adjustable<g_top_k> && contractive_codec<g_top_k>);
+              detail::rate_adjustable<g_top_k> && promises_of<g_top_k>.contractive);
 
 }  // namespace pith::inline v0

@@ -57,9 +57,9 @@ struct place_state {
 /// tensor with the other nodes.
 ///
 ///   requires    an Inner without state and an Outer without replicated state (std::invalid_argument). The number of
-///               ranks is a multiple of ranks_per_node, and the ranks of a node are consecutive. A communicator that
-///               satisfies has_all_to_all and has_same_type_split, or a sub_communicators. Parts begin at quantizer
-///               buckets of Inner. Outer encodes a part as a separate vector. Short last parts are padded with zeros
+///               ranks is a multiple of ranks_per_node, and the ranks of a node are consecutive. A communicator with
+///               all_to_all and split, or a sub_communicators. Parts begin at quantizer buckets of Inner. Outer
+///               encodes a part as a separate vector. Short last parts are padded with zeros
 ///   state       the state of Outer for one part, and the values of one part
 ///   complexity  Inner encodes n + n / ranks_per_node elements and decodes 2 n, with two transfers within the node.
 ///               Outer processes n / ranks_per_node elements

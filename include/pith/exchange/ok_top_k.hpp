@@ -94,7 +94,7 @@ struct collect_pairs {
 /// bounds of the regions change in each step. Each rank proposes bounds that divide its selected entries evenly among
 /// the owners. The next step uses the mean of all ranks' proposals.
 ///
-///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32; a communicator that has_all_to_all
+///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32; a communicator with all_to_all
 ///   state       replicated: k bounds. Rank-local and not saved: 2 k indices and k pairs, which are kept between the
 ///               rounds
 ///   complexity  two transfers of fixed size, no host wait. Each of N ranks sends at most ceil(k / N) pairs to each
@@ -245,6 +245,6 @@ class ok_top_k : public detail::sparse_exchange {
 };
 
 static_assert(collective<ok_top_k, float, archetype> && codec<ok_top_k, float, archetype> &&
-              detail::rate_adjustable<ok_top_k> && contractive_codec<ok_top_k>);
+              detail::rate_adjustable<ok_top_k> && promises_of<ok_top_k>.contractive);
 
 }  // namespace pith::inline v0

@@ -33,7 +33,7 @@ template <class In, executor E, class Comm, class C>
 void reduce_scatter_mean(E const& exec, Comm& comm, C const& codec, tensor_parts const& over,
                          span_on<E, std::type_identity_t<In> const> gradient, span_on<E, std::type_identity_t<In>> part,
                          codec_state<In, C, E>& state, workspace_on<E>& ws) {
-  static_assert(has_all_to_all<Comm, E>,
+  static_assert(calls_of<Comm, E>.all_to_all,
                 "pith: reduce_scatter_mean needs a communicator with all_to_all(exec, span<std::byte const>, "
                 "span<std::byte>)");
   auto const environment = detail::default_float_environment();

@@ -39,7 +39,7 @@ struct part_state {
 /// all-gather the encoded means. A rank sends 2 (N - 1) / N times the payload of the tensor. In an all-gather of
 /// payloads, a rank would send N - 1 times the payload.
 ///
-///   requires    a First without state (std::invalid_argument); a communicator that has_all_to_all. Parts begin at
+///   requires    a First without state (std::invalid_argument); a communicator with all_to_all. Parts begin at
 ///               quantizer buckets of both codecs. Each part is encoded as a separate vector. So a sparsifier computes
 ///               k from the size of the part, and a bucket size of 0 means one bucket per part
 ///   state       the state of Second, and a payload of Second

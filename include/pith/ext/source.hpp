@@ -50,29 +50,6 @@ struct plain_source {
   }
 };
 
-/// A source that returns the values p to encode, and stores the next residual (residual write-back). An engine that
-/// encodes all elements calls this function:
-///
-///   keep(team, first, count, sent)   stores p - sent as the residual, where `sent` is the decoded payload; may
-///                                    overwrite `sent`
-///
-/// An engine that selects entries calls the following functions, but calls `write_back` only for entries that it sends:
-///
-///   kept(i)                          returns the stored residual of element i
-///   leave(team, first, count, p)     sets the residual to p where p is finite, and to lasting(residual) elsewhere (see
-///                                    `lasting` below)
-///   without(i, p)                    returns p minus gradient element i: the old residual, up to rounding
-///   write_back(i, value, old, sent)  sets the residual to value - sent if that is finite, else to lasting(old)
-template <class Source>
-concept keeping_source = Source::keeps;
-
-/// A source whose loads begin and end at tile boundaries, such as a rotated tensor (transform/tile_transform.hpp). A
-/// block has one or more tiles.
-template <class Source>
-concept loads_tiles = requires {
-  requires Source::is_tiled;
-};
-
 /// The residual to store if p - sent is not finite: 0 if the old residual is so large that a sum of squares of such
 /// values overflows, otherwise the old residual. If such a large residual were stored, the sum would overflow again in
 /// every step.
@@ -81,7 +58,24 @@ PITH_HD A lasting(A residual) {
   return detail::magnitude(residual) <= (sizeof(A) == 4 ? A(0x1p47) : A(0x1p495)) ? residual : A{0};
 }
 
-/// A source of p = residual + g. The new residual is p - sent where that is finite, and lasting(residual) elsewhere.
+/// A source of p = residual + g that stores the next residual (residual write-back): p - sent where that is finite, and
+/// lasting(residual) elsewhere. Such a source declares `keeps`. An engine that encodes all elements calls this function:
+///
+///   keep(team, first, count, sent)   stores p - sent as the residual, where `sent` is the decoded payload; may
+///                                    overwrite `sent`
+///
+/// An engine that selects entries calls the following functions, but calls `write_back` only for entries that it sends:
+///
+///   kept(i)                          returns the stored residual of element i
+///   leave(team, first, count, p)     sets the residual to p where p is finite, and to lasting(residual) elsewhere
+///   without(i, p)                    returns p minus gradient element i: the old residual, up to rounding
+///   write_back(i, value, old, sent)  sets the residual to value - sent if that is finite, else to lasting(old)
+///
+/// Engines whose threads compute elements in registers call these functions, if the source has them:
+///
+///   fetch(i)                         returns the values that `keep` reads. An engine fetches many elements before it
+///                                    keeps the first of them, so that their loads run in parallel
+///   keep(i, was, sent)               as `keep` for a block, where `was` is fetch(i)
 template <class In>
 struct residual_source {
   static constexpr bool keeps = true;
@@ -168,16 +162,6 @@ struct write_back_selected {
   PITH_HD void operator()(std::uint64_t j) const { to.write_back(of.indices[j], of.values[j], of.old[j], sent[j]); }
 };
 
-/// A source that also stores single residuals, for engines whose threads compute elements in registers:
-///
-///   fetch(i)                         returns the values that `keep` reads. An engine fetches many elements before it
-///                                    keeps the first of them, so that their loads run in parallel
-///   keep(i, was, sent)               as `keep` for a block, where `was` is fetch(i)
-template <class Source>
-concept keeps_elements = keeping_source<Source> && requires(Source const& from, std::uint64_t i) {
-  from.fetch(i);
-};
-
 /// A sink that writes `factor` times the sum of the ranks' decoded values to a tensor. If `takes_blocks` is false, an
 /// engine calls `put` and `put_run`; otherwise the engine calls `store`:
 ///
@@ -186,7 +170,7 @@ concept keeps_elements = keeping_source<Source> && requires(Source const& from, 
 ///
 /// Engines whose threads compute elements in registers call these functions, if the sink has them:
 ///
-///   fetch(i)                         returns the values of element i that the sink reads (see `keeps_elements`)
+///   fetch(i)                         returns the values of element i that the sink reads, as that of a source
 ///   put(i, was, sum)                 writes one value, where `was` is fetch(i)
 template <class In>
 struct tensor_sink {
@@ -223,7 +207,8 @@ struct unsent_sink {
     from.keep(team, first, count, sent);
   }
 
-  PITH_HD auto fetch(std::uint64_t i) const requires keeps_elements<Source> { return from.fetch(i); }
+  PITH_HD auto fetch(std::uint64_t i) const requires requires { from.fetch(i); }
+  { return from.fetch(i); }
   template <class Element, class A>
   PITH_HD void put(std::uint64_t i, Element const& was, A sent) const {
     from.keep(i, was, sent);
@@ -245,7 +230,8 @@ struct unsent_and_sent_sink {
     team.for_each(count, [=](std::uint32_t i) { tensor.put(first + i, sent[i]); });
   }
 
-  PITH_HD auto fetch(std::uint64_t i) const requires keeps_elements<Source> { return from.fetch(i); }
+  PITH_HD auto fetch(std::uint64_t i) const requires requires { from.fetch(i); }
+  { return from.fetch(i); }
   template <class Element, class A>
   PITH_HD void put(std::uint64_t i, Element const& was, A sent) const {
     from.keep(i, was, sent);

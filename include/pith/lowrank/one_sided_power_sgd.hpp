@@ -189,6 +189,6 @@ class one_sided_power_sgd : public power_sgd {
 };
 
 static_assert(stage<one_sided_power_sgd, float, archetype> && collective<one_sided_power_sgd, float, archetype>);
-static_assert(contractive_codec<one_sided_power_sgd>);
+static_assert(promises_of<one_sided_power_sgd>.contractive);
 
 }  // namespace pith::inline v0

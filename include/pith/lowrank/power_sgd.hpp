@@ -93,8 +93,8 @@ class power_sgd : public codec_base {
       return cx.exec.for_each_index(cx.dims.n, detail::convert<accum<In>, In>{x.data, y.values.data});
     factorize(cx, ext::plain_source<In>{x.data}, y.values.data);
   }
-  template <std::floating_point In, executor E, ext::keeping_source Source>
-  void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, In> y) const {
+  template <std::floating_point In, executor E, class Source>
+  void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, In> y) const requires(Source::keeps) {
     auto const* const p = y.values.data;
     factorize(cx, from, y.values.data);
     detail::expand(cx.exec, thin(cx.dims), p, p + p_size(cx.dims), ext::unsent_sink<Source>{from}, cx.ws);
@@ -222,6 +222,6 @@ class power_sgd : public codec_base {
 };
 
 static_assert(stage<power_sgd, float, archetype> && collective<power_sgd, float, archetype>);
-static_assert(contractive_codec<power_sgd>);
+static_assert(promises_of<power_sgd>.contractive);
 
 }  // namespace pith::inline v0

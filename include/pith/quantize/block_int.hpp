@@ -99,7 +99,7 @@ class block_int : public scalar_quantizer<detail::block_int_rule<Bits>> {
   }
 };
 
-static_assert(stage<block_int<8>, float, archetype> && contractive_codec<block_int<4>> &&
-              !unbiased_codec<block_int<8>>);
+static_assert(stage<block_int<8>, float, archetype> && promises_of<block_int<4>>.contractive &&
+              !promises_of<block_int<8>>.unbiased);
 
 }  // namespace pith::inline v0

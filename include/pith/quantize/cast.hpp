@@ -46,6 +46,6 @@ class cast : public codec_base {
   }
 };
 
-static_assert(stage<cast<half>, float, archetype> && !unbiased_codec<cast<half>>);
+static_assert(stage<cast<half>, float, archetype> && !promises_of<cast<half>>.unbiased);
 
 }  // namespace pith::inline v0

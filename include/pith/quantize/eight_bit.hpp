@@ -166,7 +166,7 @@ class eight_bit : public scalar_quantizer<detail::eight_bit_rule> {
   }
 };
 
-static_assert(stage<eight_bit, float, archetype> && contractive_codec<eight_bit> && reproducible<eight_bit>);
-static_assert(!unbiased_codec<eight_bit>);
+static_assert(stage<eight_bit, float, archetype> && promises_of<eight_bit>.contractive && reproducible<eight_bit>);
+static_assert(!promises_of<eight_bit>.unbiased);
 
 }  // namespace pith::inline v0

@@ -79,7 +79,8 @@ class natural : public scalar_quantizer<detail::natural_rule<Bits>> {
   double omega(shape const&) const { return 1.0 / 8 + 0x1p-16; }
 };
 
-static_assert(stage<natural<8>, float, archetype> && unbiased_codec<natural<8>> && !contractive_codec<natural<8>>);
+static_assert(stage<natural<8>, float, archetype> && promises_of<natural<8>>.unbiased &&
+              !promises_of<natural<8>>.contractive);
 static_assert(reproducible<natural<9>>);
 
 }  // namespace pith::inline v0

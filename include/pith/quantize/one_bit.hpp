@@ -125,7 +125,7 @@ class one_bit<axis::tensor> : public scalar_quantizer<detail::one_bit_rule> {
 
 one_bit(std::uint64_t)->one_bit<axis::tensor>;
 
-static_assert(stage<one_bit<>, float, archetype> && contractive_codec<one_bit<>>);
+static_assert(stage<one_bit<>, float, archetype> && promises_of<one_bit<>>.contractive);
 static_assert(stage<one_bit<axis::column>, float, archetype>);
 
 }  // namespace pith::inline v0

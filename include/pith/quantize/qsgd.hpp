@@ -146,6 +146,6 @@ class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
   }
 };
 
-static_assert(stage<qsgd<8>, float, archetype> && unbiased_codec<qsgd<8>> && !contractive_codec<qsgd<8>>);
+static_assert(stage<qsgd<8>, float, archetype> && promises_of<qsgd<8>>.unbiased && !promises_of<qsgd<8>>.contractive);
 
 }  // namespace pith::inline v0

@@ -58,6 +58,6 @@ class scaled_sign : public scalar_quantizer<detail::scaled_sign_rule> {
 };
 
 static_assert(stage<scaled_sign, float, archetype>);
-static_assert(!unbiased_codec<scaled_sign>);
+static_assert(!promises_of<scaled_sign>.unbiased);
 
 }  // namespace pith::inline v0

@@ -64,6 +64,6 @@ class sign : public scalar_quantizer<detail::sign_rule> {
 };
 
 static_assert(stage<sign, float, archetype> && detail::sums_parts<sign, float, archetype>);
-static_assert(!unbiased_codec<sign> && !contractive_codec<sign>);
+static_assert(!promises_of<sign>.unbiased && !promises_of<sign>.contractive);
 
 }  // namespace pith::inline v0

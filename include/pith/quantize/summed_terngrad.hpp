@@ -172,6 +172,6 @@ class summed_terngrad : public codec_base {
 };
 
 static_assert(stage<summed_terngrad, float, archetype>);
-static_assert(collective<summed_terngrad, float, archetype> && !unbiased_codec<summed_terngrad>);
+static_assert(collective<summed_terngrad, float, archetype> && !promises_of<summed_terngrad>.unbiased);
 
 }  // namespace pith::inline v0

@@ -130,7 +130,9 @@ class terngrad<outliers::unclipped> : public scalar_quantizer<detail::terngrad_r
 
 terngrad(option<outliers::unclipped>, std::uint64_t = 0)->terngrad<outliers::unclipped>;
 
-static_assert(stage<terngrad<>, float, archetype> && !unbiased_codec<terngrad<>> && !contractive_codec<terngrad<>>);
-static_assert(stage<terngrad<outliers::unclipped>, float, archetype> && unbiased_codec<terngrad<outliers::unclipped>>);
+static_assert(stage<terngrad<>, float, archetype> && !promises_of<terngrad<>>.unbiased &&
+              !promises_of<terngrad<>>.contractive);
+static_assert(stage<terngrad<outliers::unclipped>, float, archetype> &&
+              promises_of<terngrad<outliers::unclipped>>.unbiased);
 
 }  // namespace pith::inline v0

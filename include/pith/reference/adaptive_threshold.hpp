@@ -125,6 +125,6 @@ class adaptive_threshold : public codec_base {
 };
 
 static_assert(stage<adaptive_threshold, float, archetype>);
-static_assert(contractive_codec<adaptive_threshold> && detail::rate_adjustable<adaptive_threshold>);
+static_assert(promises_of<adaptive_threshold>.contractive && detail::rate_adjustable<adaptive_threshold>);
 
 }  // namespace pith::inline v0

@@ -132,7 +132,7 @@ class inceptionn : public codec_base {
   bool is_full_;
 };
 
-static_assert(stage<inceptionn, float, archetype> && detail::absolute_codec<inceptionn>);
-static_assert(!contractive_codec<inceptionn> && reproducible<inceptionn>);
+static_assert(stage<inceptionn, float, archetype> && promises_of<inceptionn>.absolute);
+static_assert(!promises_of<inceptionn>.contractive && reproducible<inceptionn>);
 
 }  // namespace pith::inline v0

@@ -131,6 +131,7 @@ class sketch_ml : public codec_base {
 };
 
 static_assert(stage<sketch_ml<6>, float, archetype>);
-static_assert(!contractive_codec<sketch_ml<6>> && !detail::absolute_codec<sketch_ml<6>> && reproducible<sketch_ml<6>>);
+static_assert(!promises_of<sketch_ml<6>>.contractive && !promises_of<sketch_ml<6>>.absolute &&
+              reproducible<sketch_ml<6>>);
 
 }  // namespace pith::inline v0

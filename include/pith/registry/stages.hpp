@@ -136,7 +136,7 @@ S low_rank(syntax::term const& t) {
 template <class F>
 made_by<F> with_damped(syntax::term const& t, F const& f) {
   return with_undamped_stage(t.arguments[0].only(), [&]<class S>(S const& stage) -> made_by<F> {
-    if constexpr (unbiased_codec<S>) {
+    if constexpr (promises_of<S>.unbiased) {
       return f(damped(stage));
     } else {
       throw std::invalid_argument(sentence("parse: s of damped(s) must be unbiased, got ", stage.name()));

@@ -71,7 +71,7 @@ class gaussian_k : public threshold_estimator<detail::gaussian_rule> {
   gaussian_k at(double density) const { return gaussian_k(density, rule().how); }
 };
 
-static_assert(stage<gaussian_k, float, archetype> && contractive_codec<gaussian_k>);
+static_assert(stage<gaussian_k, float, archetype> && promises_of<gaussian_k>.contractive);
 static_assert(detail::rate_adjustable<gaussian_k>);
 
 }  // namespace pith::inline v0

@@ -119,7 +119,7 @@ class random_blocks : public codec_base {
 };
 
 static_assert(stage<random_blocks<>, float, archetype>);
-static_assert(unbiased_codec<random_blocks<scaling::unbiased>> &&
-              !contractive_codec<random_blocks<scaling::unbiased>> && detail::rate_adjustable<random_blocks<>>);
+static_assert(promises_of<random_blocks<scaling::unbiased>>.unbiased &&
+              !promises_of<random_blocks<scaling::unbiased>>.contractive && detail::rate_adjustable<random_blocks<>>);
 
 }  // namespace pith::inline v0

@@ -118,7 +118,7 @@ class random_k : public codec_base {
 };
 
 static_assert(stage<random_k<>, float, archetype>);
-static_assert(unbiased_codec<random_k<scaling::unbiased>> && !contractive_codec<random_k<scaling::unbiased>> &&
-              !unbiased_codec<random_k<>>);
+static_assert(promises_of<random_k<scaling::unbiased>>.unbiased &&
+              !promises_of<random_k<scaling::unbiased>>.contractive && !promises_of<random_k<>>.unbiased);
 
 }  // namespace pith::inline v0

@@ -44,7 +44,7 @@ class redsync : public threshold_estimator<detail::redsync_rule> {
   redsync at(double density) const { return redsync(density); }
 };
 
-static_assert(stage<redsync, float, archetype> && contractive_codec<redsync>);
-static_assert(detail::rate_adjustable<redsync> && !unbiased_codec<redsync>);
+static_assert(stage<redsync, float, archetype> && promises_of<redsync>.contractive);
+static_assert(detail::rate_adjustable<redsync> && !promises_of<redsync>.unbiased);
 
 }  // namespace pith::inline v0

@@ -257,7 +257,7 @@ class redsync_mean : public codec_base {
   double fraction_;
 };
 
-static_assert(stage<redsync_mean, float, archetype> && contractive_codec<redsync_mean>);
+static_assert(stage<redsync_mean, float, archetype> && promises_of<redsync_mean>.contractive);
 static_assert(detail::rate_adjustable<redsync_mean>);
 
 }  // namespace pith::inline v0

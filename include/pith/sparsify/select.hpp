@@ -25,7 +25,7 @@ selection<Source> selection_on(Source const& from, selection_size const& size, T
   of.state = take(selection_state<key>(), 1);
   of.parts = take(part_note(), std::max(of.blocks, most_pass_blocks));
   of.notes = take(span_note(), size.room == 0 ? 0 : spans);
-  auto const old = keeping_source<Source> ? size.room : 0;
+  auto const old = Source::keeps ? size.room : 0;
   of.found = {take(std::uint32_t(), size.room), take(A(), size.room), take(A(), old)};
   of.ordered = {take(std::uint32_t(), size.room), take(A(), size.room), take(A(), old)};
   return of;

@@ -188,7 +188,7 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   }
 };
 
-static_assert(stage<sidco<>, float, archetype> && contractive_codec<sidco<>>);
+static_assert(stage<sidco<>, float, archetype> && promises_of<sidco<>>.contractive);
 static_assert(detail::rate_adjustable<sidco<>>);
 
 }  // namespace pith::inline v0

@@ -66,15 +66,15 @@ class sparsifier : public codec_base {
     auto* const indices = cx.ws.template take<std::uint32_t>(k).data;
     select_from(cx, ext::plain_source<In>{x.data}, ext::selected_entries<In>{indices, y.values.data}, y.side);
   }
-  template <std::floating_point In, executor E, ext::keeping_source Source>
-  void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, In> y) const {
+  template <std::floating_point In, executor E, class Source>
+  void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, In> y) const requires(Source::keeps) {
     auto picked = make_selected(cx);
     picked.values = y.values.data;
     select_from(cx, from, picked, y.side);
     write_back(cx, from, picked, y.values.data);
   }
-  template <std::floating_point In, executor E, ext::keeping_source Source>
-  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
+  template <std::floating_point In, executor E, class Source>
+  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const requires(Source::keeps) {
     auto const k = kept_of(dims);
     return scratch_for<std::uint32_t>(k) + 2 * scratch_for<In>(k) + working_bytes<Source>(exec, dims);
   }
@@ -98,9 +98,9 @@ class sparsifier : public codec_base {
     }
     coder_.encode(cx.exec, cx.dims.n, kept_of(cx.dims), to.indices, side, cx.ws);
   }
-  template <std::floating_point In, executor E, ext::keeping_source Source>
+  template <std::floating_point In, executor E, class Source>
   void write_back(context<In, E> const& cx, Source const& from, ext::selected_entries<In> const& of,
-                  In const* sent) const {
+                  In const* sent) const requires(Source::keeps) {
     cx.exec.for_each_index(kept_of(cx.dims), ext::write_back_selected<Source, In>{from, of, sent});
   }
 

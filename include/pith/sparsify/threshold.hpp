@@ -80,6 +80,6 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
 };
 
 static_assert(stage<threshold<>, float, archetype>);
-static_assert(detail::absolute_codec<threshold<overflow::dense>> && !detail::rate_adjustable<threshold<>>);
+static_assert(promises_of<threshold<overflow::dense>>.absolute && !detail::rate_adjustable<threshold<>>);
 
 }  // namespace pith::inline v0

@@ -120,6 +120,6 @@ class top_k : public sparsifier<top_k<Coder>, Coder> {
 };
 
 static_assert(stage<top_k<>, float, archetype>);
-static_assert(!unbiased_codec<top_k<>> && detail::rate_adjustable<top_k<>>);
+static_assert(!promises_of<top_k<>>.unbiased && detail::rate_adjustable<top_k<>>);
 
 }  // namespace pith::inline v0

@@ -132,7 +132,7 @@ class hadamard : public tile_transform<detail::hadamard_rule> {
   std::string name() const { return tile() == 256 ? "hadamard" : detail::text("hadamard(", tile(), ")"); }
 };
 
-static_assert(stage<hadamard, float, archetype> && unbiased_codec<hadamard>);
+static_assert(stage<hadamard, float, archetype> && promises_of<hadamard>.unbiased);
 static_assert(reproducible<hadamard>);
 
 }  // namespace pith::inline v0

@@ -205,7 +205,7 @@ class hypersphere_quantizer : public detail::codeword_stage<Bits, true> {
   double omega_ = 0;
 };
 
-static_assert(stage<hypersphere_quantizer<8>, float, archetype> && unbiased_codec<hypersphere_quantizer<8>>);
-static_assert(reproducible<hypersphere_quantizer<8>> && !contractive_codec<hypersphere_quantizer<8>>);
+static_assert(stage<hypersphere_quantizer<8>, float, archetype> && promises_of<hypersphere_quantizer<8>>.unbiased);
+static_assert(reproducible<hypersphere_quantizer<8>> && !promises_of<hypersphere_quantizer<8>>.contractive);
 
 }  // namespace pith::inline v0

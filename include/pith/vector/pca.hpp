@@ -197,6 +197,6 @@ class pca : public codec_base {
 };
 
 static_assert(stage<pca<>, float, archetype> && reproducible<pca<>>);
-static_assert(!contractive_codec<pca<>> && !unbiased_codec<pca<>>);
+static_assert(!promises_of<pca<>>.contractive && !promises_of<pca<>>.unbiased);
 
 }  // namespace pith::inline v0

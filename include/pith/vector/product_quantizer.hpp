@@ -140,6 +140,6 @@ class product_quantizer : public detail::codeword_stage<Bits, false> {
 };
 
 static_assert(stage<product_quantizer<8>, float, archetype> && reproducible<product_quantizer<8>>);
-static_assert(!contractive_codec<product_quantizer<8>> && !unbiased_codec<product_quantizer<8>>);
+static_assert(!promises_of<product_quantizer<8>>.contractive && !promises_of<product_quantizer<8>>.unbiased);
 
 }  // namespace pith::inline v0

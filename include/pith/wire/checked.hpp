@@ -129,9 +129,9 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
   std::string name() const { return detail::text("checked(", codec_.name(), ")"); }
   bool is_lossless(shape const& dims) const { return codec_.is_lossless(dims); }
   bool may_be_lossy(shape const& dims) const { return detail::may_be_lossy(codec_, dims); }
-  double delta(shape const& dims) const requires contractive_codec<C> { return codec_.delta(dims); }
-  double omega(shape const& dims) const requires unbiased_codec<C> { return codec_.omega(dims); }
-  double error_bound(shape const& dims) const requires detail::absolute_codec<C> { return codec_.error_bound(dims); }
+  double delta(shape const& dims) const requires(promises_of<C>.contractive) { return codec_.delta(dims); }
+  double omega(shape const& dims) const requires(promises_of<C>.unbiased) { return codec_.omega(dims); }
+  double error_bound(shape const& dims) const requires(promises_of<C>.absolute) { return codec_.error_bound(dims); }
   capabilities capabilities_for(shape const& dims) const requires detail::erased<C> {
     return codec_.capabilities_for(dims);
   }

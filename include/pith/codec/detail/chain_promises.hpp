@@ -23,7 +23,7 @@ inline constexpr bool heads_keep_errors = all_but_last({traits_of<S>.isometric |
 /// True if each stage except the last is a rotation, or an isometric projection with a known delta.
 template <class... S>
 inline constexpr bool heads_project = all_but_last(
-    {(traits_of<S>.isometric && traits_of<S>.projection && contractive_codec<S>) || traits_of<S>.rotation...});
+    {(traits_of<S>.isometric && traits_of<S>.projection && promises_of<S>.contractive) || traits_of<S>.rotation...});
 template <class... S>
 inline constexpr bool heads_summable = all_but_last({traits_of<S>.is_summable()...});
 /// True if each stage except the last is linear, and equal on all ranks. Such stages can decode a sum.

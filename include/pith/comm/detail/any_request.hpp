@@ -60,7 +60,7 @@ struct piece_request {
   using type = completed;
 };
 template <class Comm, class E>
-  requires has_all_to_all<Comm, E>
+  requires(calls_of<Comm, E>.all_to_all)
 struct piece_request<Comm, E> {
   using type = decltype(std::declval<Comm&>().all_to_all(std::declval<E const&>(), span_on<E, std::byte const>(),
                                                          span_on<E, std::byte>()));
@@ -70,7 +70,7 @@ struct send_request {
   using type = completed;
 };
 template <class Comm, class E>
-  requires has_send_recv<Comm, E>
+  requires(calls_of<Comm, E>.send_recv)
 struct send_request<Comm, E> {
   using type = decltype(std::declval<Comm&>().send_recv(std::declval<E const&>(), span_on<E, std::byte const>(), 0u,
                                                         span_on<E, std::byte>(), 0u));

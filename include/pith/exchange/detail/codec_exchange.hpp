@@ -19,9 +19,9 @@ class codec_exchange : public codec_base {
  public:
   static constexpr codec_traits traits = {.reproducible = reproducible<C>};
 
-  double omega(shape const& dims) const requires unbiased_codec<C> { return codec_.omega(dims); }
-  double delta(shape const& dims) const requires contractive_codec<C> { return codec_.delta(dims); }
-  double error_bound(shape const& dims) const requires absolute_codec<C> { return codec_.error_bound(dims); }
+  double omega(shape const& dims) const requires(promises_of<C>.unbiased) { return codec_.omega(dims); }
+  double delta(shape const& dims) const requires(promises_of<C>.contractive) { return codec_.delta(dims); }
+  double error_bound(shape const& dims) const requires(promises_of<C>.absolute) { return codec_.error_bound(dims); }
   capabilities capabilities_for(shape const& dims) const requires erased<C> { return codec_.capabilities_for(dims); }
 
   template <class In>

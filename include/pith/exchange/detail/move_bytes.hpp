@@ -77,13 +77,14 @@ any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, elemen
   switch (how) {
     case transport::all_gather: return comm.all_gather(exec, span_on<E, std::byte const>(out), gathered);
     case transport::all_to_all:
-      if constexpr (has_all_to_all<Comm, E>) return comm.all_to_all(exec, span_on<E, std::byte const>(out), gathered);
+      if constexpr (calls_of<Comm, E>.all_to_all)
+        return comm.all_to_all(exec, span_on<E, std::byte const>(out), gathered);
       break;
     case transport::swap:
-      if constexpr (has_send_recv<Comm, E>) return swap(exec, comm, distance, out, gathered);
+      if constexpr (calls_of<Comm, E>.send_recv) return swap(exec, comm, distance, out, gathered);
       break;
     case transport::shift:
-      if constexpr (has_send_recv<Comm, E>) return shift(exec, comm, distance, out, gathered);
+      if constexpr (calls_of<Comm, E>.send_recv) return shift(exec, comm, distance, out, gathered);
       break;
     case transport::sum: return reduce(exec, comm, kind, out, reduction::sum);
     case transport::max: return reduce(exec, comm, kind, out, reduction::max);

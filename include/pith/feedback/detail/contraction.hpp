@@ -12,7 +12,7 @@ namespace pith::inline v0::detail {
 /// True if a codec contracts for at least some shapes. The concept also holds for every type-erased codec, because its
 /// capabilities are known only at run time.
 template <class C>
-concept may_contract = contractive_codec<C> || unbiased_codec<C> || absolute_codec<C> || erased<C>;
+concept may_contract = (promises_of<C>.contractive || promises_of<C>.unbiased || promises_of<C>.absolute || erased<C>);
 
 /// Throws if the codec does not contract for the shape `dims`. The check is at run time, because delta and omega depend
 /// on the shape. The error message ends with `or_else`, which names another remedy.

@@ -11,8 +11,14 @@
 
 namespace pith::inline v0::detail {
 
+/// A source that loads whole tiles of a transform (transform/tile_transform.hpp). A block has one or more tiles.
+template <class Source>
+concept loads_tiles = requires {
+  requires Source::is_tiled;
+};
+
 /// The number of elements that a loop measures at once. This number is small, so that prefetches do not stall the loop.
-/// A source that loads whole tiles of a transform (ext::loads_tiles) needs the larger number `Span`.
+/// A source that loads tiles needs the larger number `Span`.
 template <class Source, std::uint32_t Span>
 inline constexpr std::uint32_t measured_part = loads_tiles<Source> ? Span : 128;
 

@@ -163,12 +163,12 @@ struct collect_candidates {
   PITH_HD void put(std::uint64_t i, A value, std::uint32_t place) const {
     of.found.index[place] = static_cast<std::uint32_t>(i);
     of.found.value[place] = value;
-    if constexpr (keeping_source<Source>) of.found.old[place] = of.from.kept(i);
+    if constexpr (Source::keeps) of.found.old[place] = of.from.kept(i);
   }
 
   template <class Team, class Count>
   PITH_HD void leave(Team const& team, std::uint64_t first, Count count, A const* p) const {
-    if constexpr (keeping_source<Source>) of.from.leave(team, first, count, p);
+    if constexpr (Source::keeps) of.from.leave(team, first, count, p);
   }
 
   /// Returns the least key of a candidate in the run that begins at element `first`. If fewer than k values are
@@ -234,7 +234,7 @@ struct move_candidates {
       auto const place = note.place + (first + i - note.first);
       to.index[place] = from.index[first + i];
       to.value[place] = from.value[first + i];
-      if constexpr (keeping_source<Source>) to.old[place] = from.old[first + i];
+      if constexpr (Source::keeps) to.old[place] = from.old[first + i];
     });
   }
 };

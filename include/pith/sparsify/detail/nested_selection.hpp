@@ -124,7 +124,7 @@ class nested_selection {
     reduce_into(exec_, energy, selected_, square_of<In>{last_.values}, plus(), 0.0, ws_);
   }
   void write_back(In const* sent) const {
-    if constexpr (keeping_source<Source>)
+    if constexpr (Source::keeps)
       exec_.for_each_index(selected_, write_back_selected<Source, In>{from_.from, last_, sent});
   }
 

@@ -112,7 +112,7 @@ struct place_kept {
 
 template <class Source>
 using olds_of =
-    fast_array<typename selection<Source>::A, keeping_source<Source> ? select_span<typename selection<Source>::A> : 1>;
+    fast_array<typename selection<Source>::A, Source::keeps ? select_span<typename selection<Source>::A> : 1>;
 
 template <class Source, class Out>
 struct emit_kept {
@@ -157,7 +157,7 @@ struct emit_kept {
       out.indices[place + j] = listed ? names[i] : static_cast<std::uint32_t>(i);
       out.values[place + j] = element_cast<Out>(p[kept.list[j]]);
     });
-    if constexpr (keeping_source<Source>) leave(team, fast, first, count, p, kept, place);
+    if constexpr (Source::keeps) leave(team, fast, first, count, p, kept, place);
     return kept;
   }
 

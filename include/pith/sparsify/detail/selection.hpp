@@ -26,7 +26,9 @@ inline constexpr std::uint32_t most_pass_blocks = 512;
 
 /// True for the team of a device, which has the function `place_at_least` (exec/detail/cuda_team.cuh).
 template <class Team>
-concept places_at_least = requires { Team::nowhere; };
+concept places_at_least = requires {
+  Team::nowhere;
+};
 
 /// The number of values whose candidates are collected at once, and have one note. A device collects the candidates of
 /// `select_part` values, so that a block has fewer barriers per value.
@@ -165,7 +167,7 @@ template <class Source, class A, team Team>
 PITH_HD A const* selection_values(selection<Source> const& of, Team const& team, std::uint64_t first,
                                   std::uint32_t count, A* p) {
   if (of.from_candidates()) return of.chosen().value + first;
-  if constexpr (keeping_source<Source>) {
+  if constexpr (Source::keeps) {
     if (of.was_left(team, first)) {
       auto const from = of.from;
       team.for_each(count, [=](std::uint32_t i) { p[i] = from.kept(first + i); });

@@ -70,9 +70,9 @@ struct select_in_block {
       auto const i = kept.list[j];
       out.indices[place + j] = first + i;
       out.values[place + j] = element_cast<Out>(p[i]);
-      if constexpr (keeping_source<Source>) out.old[place + j] = source.kept(first + i);
+      if constexpr (Source::keeps) out.old[place + j] = source.kept(first + i);
     });
-    if constexpr (keeping_source<Source>) source.leave(team, first, count, p);
+    if constexpr (Source::keeps) source.leave(team, first, count, p);
   }
 
   /// Selects the k largest of n <= `few` values. A value is selected if fewer than k values precede it in descending
