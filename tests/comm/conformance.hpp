@@ -89,7 +89,7 @@ void reduces(E const& exec, Comm& comm, std::size_t n) {
 }
 
 template <class T, class E, class Comm>
-void has_reduce_scatter(E const& exec, Comm& comm, std::size_t n) {
+void scatters_sums(E const& exec, Comm& comm, std::size_t n) {
   auto const sent = put(exec, mine<T>(comm.rank(), n * comm.size()));
   auto const x = pith::span_on<E, T const>(sent.view());
   auto const sum = put(exec, std::vector<T>(n)), most = put(exec, std::vector<T>(n));
@@ -108,7 +108,7 @@ void gathers(E const& exec, Comm& comm, std::size_t n) {
 }
 
 template <class E, class Comm>
-void has_all_to_all(E const& exec, Comm& comm, std::size_t n) {
+void exchanges_pieces(E const& exec, Comm& comm, std::size_t n) {
   auto sent = std::vector<std::byte>(), expected = sent;
   for (unsigned r = 0; r < comm.size(); ++r) {
     append(sent, letter(comm.rank(), r, n));
@@ -167,7 +167,7 @@ void polls(E const& exec, Comm& comm, std::size_t n) {
 template <class T, class E, class Comm>
 void sums(E const& exec, Comm& comm, std::size_t n) {
   reduces<T>(exec, comm, n);
-  has_reduce_scatter<T>(exec, comm, n);
+  scatters_sums<T>(exec, comm, n);
 }
 
 template <class E, class Comm>
@@ -179,7 +179,7 @@ void transfers(E const& exec, Comm& comm, std::size_t n) {
   sums<std::int32_t>(exec, comm, n);
   sums<std::int8_t>(exec, comm, n);
   gathers(exec, comm, n);
-  has_all_to_all(exec, comm, n);
+  exchanges_pieces(exec, comm, n);
   sends(exec, comm, n);
   broadcasts(exec, comm, n);
   polls(exec, comm, n);

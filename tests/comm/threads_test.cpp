@@ -62,7 +62,29 @@ struct needed_collectives {
   }
 };
 
+/// Also the collective that pairwise swaps need.
+struct swapping_collectives : needed_collectives {
+  template <pith::executor E>
+  auto send_recv(E const& exec, pith::span_on<E, std::byte const> mine, unsigned to, pith::span_on<E, std::byte> theirs,
+                 unsigned from) {
+    return comm.send_recv(exec, mine, to, theirs, from);
+  }
+};
+using swapping_pairs = pith::pairwise<swapping_collectives>;
+static_assert(pith::communicator<swapping_pairs, pith::seq_executor> &&
+              pith::calls_of<swapping_pairs, pith::seq_executor> ==
+                  pith::optional_calls{.all_to_all = true, .send_recv = true});
+
 }  // namespace
+
+TEST_CASE("pairwise swaps of a communicator that has no other optional call") {
+  pith::run_ranks(3, [](pith::thread_communicator comm) {
+    auto pairs = swapping_pairs(swapping_collectives{comm});
+    conformance::gathers(pith::seq, pairs, 1001);
+    conformance::exchanges_pieces(pith::seq, pairs, 1001);
+    conformance::reduces<float>(pith::seq, pairs, 1001);
+  });
+}
 
 TEST_CASE("an erased communicator refuses the collectives that its communicator lacks") {
   pith::run_ranks(2, [](pith::thread_communicator comm) {

@@ -104,7 +104,8 @@ concept has_error_bound = requires(S const& s, shape const& dims) {
 
 }  // namespace detail
 
-/// The promises about a codec's error: which of the functions omega, delta and error_bound the codec has.
+/// The promises about a codec's error. A member is true if the codec has the function that its comment names. The value
+/// of this function depends on the shape; a delta of 0 or less promises nothing.
 struct error_promises {
   /// omega(dims): E D(C(x)) = x, and E|D(C(x)) - x|^2 <= omega |x|^2.
   bool unbiased;
@@ -114,7 +115,8 @@ struct error_promises {
   bool absolute;
 };
 
-/// The promises of codec `S`, for example `promises_of<S>.unbiased`.
+/// The promises of codec `S`, for example `promises_of<S>.unbiased`. A type-erased codec makes its promises only at run
+/// time: capabilities_of(codec, dims) returns them.
 template <class S>
 inline constexpr error_promises promises_of = {
     .unbiased = detail::has_omega<S>,
@@ -160,8 +162,8 @@ concept declares_reproducible = requires {
 
 }  // namespace detail
 
-/// A codec, feedback policy, quantizer rule or matrix product whose results are bitwise equal on all executors,
-/// instruction sets and compilers.
+/// True if the results of S are bitwise equal on all executors, instruction sets and compilers. S is a codec, a feedback
+/// policy, a rule or a matrix product.
 template <class S>
 inline constexpr bool reproducible = traits_of<S>.reproducible || detail::declares_reproducible<std::remove_cvref_t<S>>;
 

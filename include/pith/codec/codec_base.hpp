@@ -14,7 +14,8 @@ namespace pith::inline v0 {
 /// The members that every codec has, with their defaults. A codec derives from codec_base and hides the members that
 /// it changes. Argument-dependent lookup finds `|` through this class.
 ///
-/// The concept `stage` lists the other members of a stage, and the concept `collective` those of a collective.
+/// A stage also has `output<In>`, `name`, `encode` and `decode` (concept `stage`), and if it has states, `make_replicated`
+/// or `make_local` (codec/state.hpp). The concept `collective` lists the other members of a codec with its own rounds.
 /// docs/engines.md lists members that a codec may have in addition.
 class codec_base {
  public:
@@ -64,8 +65,9 @@ class codec_base {
   /// The number of rounds that may be in flight for one tensor. With two rounds in flight, produce(r) needs only the
   /// result of round r - 2, so that the transfer of round r - 1 overlaps with computation.
   unsigned depth() const { return 1; }
-  /// True if, for this shape, the codec can read its input from a source (ext/source.hpp) instead of a tensor. A chain
-  /// cannot encode from a source if a tile of a transform would span two blocks.
+  /// For a codec with encode_from or encode_payload_from: true if this function accepts the shape. The function reads
+  /// the input from a source (ext/source.hpp) instead of a tensor. A chain cannot encode from a source if a tile of a
+  /// transform would span two blocks.
   template <executor E>
   constexpr bool can_encode_from(shape const&) const {
     return true;

@@ -78,11 +78,12 @@ concept stage_on =
 
 }  // namespace detail
 
-/// A stage is a codec that can be part of a chain. `encode` and `decode` are const, return void, never allocate and
-/// never wait:
+/// A stage is a codec that can be part of a chain. It has a template `output<In>`, the type `Out` of the emitted values,
+/// and `name()`, a text with all parameters. `encode` and `decode` are const, return void, never allocate and never
+/// wait:
 ///
-///     encode(context<In, E> const&, value_view<In const>, encoded<Out>[, replicated const&, local&])
-///     decode(context<In, E> const&, encoded<Out const>, value_view<In>[, replicated const&])
+///     encode(context<In, E> const&, values_on<E, In const>, encoded_on<E, Out>[, replicated const&, local&])
+///     decode(context<In, E> const&, encoded_on<E, Out const>, values_on<E, In>[, replicated const&])
 ///
 /// A stage without states omits the arguments in brackets. A variable-rate stage writes the number of its values to
 /// *y.values.count. This count lies in the side information (by default, the first 4 bytes; see count_offset). A

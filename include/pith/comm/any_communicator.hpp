@@ -129,7 +129,7 @@ class any_communicator {
 
   unsigned rank() const { return self_->rank(); }
   unsigned size() const { return self_->size(); }
-  /// Which of all_to_all, send_recv and split the communicator has.
+  /// The optional calls of the communicator.
   pith::optional_calls optional_calls() const { return self_->optional_calls(); }
   /// Throws std::invalid_argument if only the main thread may call the communicator.
   void require_thread_support() const { self_->require_thread_support(); }
@@ -167,7 +167,7 @@ class any_communicator {
     return self_->broadcast(x, root);
   }
 
-  any_communicator split(unsigned colour) { return any_communicator(self_->split(colour)); }
+  any_communicator split(unsigned color) { return any_communicator(self_->split(color)); }
 
  private:
   struct base {
@@ -183,7 +183,7 @@ class any_communicator {
     virtual request reduce_scatter(element_kind, void const* mine, std::size_t n, void* part, std::size_t part_n,
                                    reduction) = 0;
     virtual request broadcast(span<std::byte>, unsigned root) = 0;
-    virtual std::unique_ptr<base> split(unsigned colour) = 0;
+    virtual std::unique_ptr<base> split(unsigned color) = 0;
   };
 
   /// Contains a reference to a communicator, or a communicator.
@@ -229,9 +229,9 @@ class any_communicator {
       if constexpr (calls_of<type, Exec>.broadcast) return {comm.broadcast(Exec(), x, root), Exec()};
       throw_lacking("broadcast");
     }
-    std::unique_ptr<base> split(unsigned colour) override {
+    std::unique_ptr<base> split(unsigned color) override {
       if constexpr (calls_of<type, Exec>.split) {
-        return made<decltype(comm.split(colour)), Exec>([&] { return comm.split(colour); });
+        return made<decltype(comm.split(color)), Exec>([&] { return comm.split(color); });
       } else {
         throw_lacking("split");
       }

@@ -1,4 +1,4 @@
-// pith/comm/communicator.hpp — concepts of communicators, which send bytes and sum values in an executor's memory.
+// pith/comm/communicator.hpp — the concept of communicators, which send bytes and sum values in an executor's memory.
 #pragma once
 
 #include <pith/core/element.hpp>
@@ -91,29 +91,32 @@ concept has_split = requires(Comm& comm) {
 
 }  // namespace detail
 
-/// The calls that only some exchanges need: whether a communicator has them. All ranks must make the same calls.
+/// The calls that only some codecs and functions need. A member is true if the communicator has the call. All ranks must
+/// make the same calls.
 struct optional_calls {
   /// All-to-all: all_to_all(exec, mine, all). Every rank divides its span `mine` into `size()` equal pieces and sends
   /// piece r to rank r. `all` receives the pieces in the order of their senders.
-  bool all_to_all;
-  /// send_recv(exec, mine, to, theirs, from) sends `mine` to rank `to` and receives `theirs` from rank `from`. A rank
-  /// without a partner passes its own rank as `to` and as `from`, and may pass empty spans. A rank with a partner
-  /// passes its own rank as neither. Rings and pairwise swaps use this call.
-  bool send_recv;
+  bool all_to_all = false;
+  /// send_recv(exec, mine, to, theirs, from) sends `mine` to rank `to` and receives `theirs` from rank `from`. The size
+  /// of `mine` must equal that of rank `to`'s `theirs`. A rank without a partner passes its own rank as `to` and as
+  /// `from`, and may pass empty spans. A rank with a partner passes its own rank as neither. Rings and pairwise swaps
+  /// use this call.
+  bool send_recv = false;
   /// Reduce-scatter: reduce_scatter(exec, mine, part, how) computes the elementwise sum or maximum of the arrays `mine`
   /// of all ranks. The result is divided into `size()` equal pieces, and `part` on rank r receives piece r. The spans
-  /// `mine` and `part` must not overlap.
-  bool reduce_scatter;
+  /// `mine` and `part` must not overlap. The element types are those of all_reduce. pith itself does not use this call.
+  bool reduce_scatter = false;
   /// Broadcast: broadcast(exec, x, root). x on every rank becomes a copy of x on rank `root`.
-  bool broadcast;
-  /// split(colour) returns a communicator of the same type, of the ranks that passed the same colour, in rank order.
-  bool split;
+  bool broadcast = false;
+  /// split(color) returns a communicator of the same type, of the ranks that passed the same color, in rank order.
+  bool split = false;
 
   static constexpr optional_calls all() { return {true, true, true, true, true}; }
   friend bool operator==(optional_calls const&, optional_calls const&) = default;
 };
 
-/// The optional calls of a communicator `Comm` for the memory of executor `E`, for example `calls_of<Comm, E>.split`.
+/// The optional calls of the type `Comm` for the memory of executor `E`, for example `calls_of<Comm, E>.split`. The type
+/// any_communicator has all calls; its function optional_calls() returns the calls of the wrapped communicator.
 template <class Comm, class E>
 inline constexpr optional_calls calls_of = {
     .all_to_all = detail::has_all_to_all<Comm, E>,
@@ -144,22 +147,22 @@ concept has_thread_check = requires(Comm const& comm) {
 
 }  // namespace detail
 
-/// A type with a rank, a size and the two collectives that every gradient_exchange needs. Some codecs also need one of
-/// the `optional_calls`: for example, `two_shot` needs `all_to_all`. Only one thread at a time may call a communicator.
-/// All ranks must make the same calls in the same order.
+/// A type with a rank, a size and the two collectives that every gradient_exchange needs. Some codecs also need
+/// `optional_calls`: for example, `two_shot` needs `all_to_all`. Only one thread at a time may call a communicator. All
+/// ranks must make the same calls in the same order. The spans of a call may be empty, and must not overlap.
 ///
 ///   all_gather(exec, mine, all)   `all` receives every rank's `mine`, in rank order. The sizes must be equal on all
 ///                                 ranks
-///   all_reduce(exec, x, how)      replaces each element of x by its sum or maximum over the ranks. The element type is
-///                                 float, double, half, bfloat16, int32 or int8
+///   all_reduce(exec, x, how)      replaces each element of x by its sum or maximum over the ranks. If the ranks receive
+///                                 different bits, their models drift apart. The element type is float, double, half,
+///                                 bfloat16, int32 or int8
 template <class Comm, class E>
 concept communicator = detail::has_all_gather<Comm, E> && detail::has_all_reduce<Comm, E, float> &&
     detail::has_all_reduce<Comm, E, double> && detail::has_all_reduce<Comm, E, half> &&
     detail::has_all_reduce<Comm, E, bfloat16> && detail::has_all_reduce<Comm, E, std::int32_t> &&
     detail::has_all_reduce<Comm, E, std::int8_t>;
 
-/// Fails to compile if `Comm` lacks a collective that gradient_exchange needs. The error names the first missing
-/// collective.
+/// Fails to compile if `Comm` lacks a function that gradient_exchange needs. The error names this function.
 template <class Comm, class E>
 constexpr void explain_communicator() {
   static_assert(detail::has_ranks<Comm>,

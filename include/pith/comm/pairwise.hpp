@@ -1,12 +1,11 @@
 // pith/comm/pairwise.hpp — a communicator whose all-gathers and all-to-alls are pairwise swaps.
 #pragma once
 
-#include <pith/comm/communicator.hpp>
+#include <pith/comm/detail/adaptor.hpp>
 #include <pith/comm/detail/arguments.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 #include <utility>
 
 namespace pith::inline v0 {
@@ -24,14 +23,15 @@ namespace pith::inline v0 {
 ///   errors      the errors of Comm
 ///   owns        the Comm
 template <class Comm>
-class pairwise {
- public:
-  template <class... Arguments>
-  explicit pairwise(Arguments&&... arguments) : comm_(std::forward<Arguments>(arguments)...) {}
+class pairwise : public detail::communicator_adaptor<Comm> {
+  using base = detail::communicator_adaptor<Comm>;
 
-  unsigned rank() const { return comm_.rank(); }
-  unsigned size() const { return comm_.size(); }
-  void require_thread_support() const requires detail::has_thread_check<Comm> { comm_.require_thread_support(); }
+ public:
+  using base::rank;
+  using base::size;
+
+  template <class... Arguments>
+  explicit pairwise(Arguments&&... arguments) : base(std::forward<Arguments>(arguments)...) {}
 
   template <executor E>
   completed all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
@@ -46,29 +46,13 @@ class pairwise {
     return swap(
         exec, n, [&](unsigned r) { return mine.subspan(r * n, n); }, all);
   }
-  template <executor E>
-  auto send_recv(E const& exec, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
-                 unsigned from) {
-    return comm_.send_recv(exec, mine, to, theirs, from);
-  }
-  template <executor E, class T>
-  auto all_reduce(E const& exec, span<T, space_of<E>> x, reduction how) {
-    return comm_.all_reduce(exec, x, how);
-  }
-  template <executor E, class T>
-  auto reduce_scatter(E const& exec, span<std::type_identity_t<T> const, space_of<E>> mine, span<T, space_of<E>> part,
-                      reduction how) {
-    return comm_.reduce_scatter(exec, mine, part, how);
-  }
-  template <executor E>
-  auto broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
-    return comm_.broadcast(exec, x, root);
-  }
-  pairwise split(unsigned color) { return pairwise(part_of{}, comm_, color); }
+  pairwise split(unsigned color) requires detail::has_split<Comm> { return pairwise(part_of{}, comm_, color); }
 
  private:
-  struct part_of {};
-  pairwise(part_of, Comm& whole, unsigned color) : comm_(whole.split(color)) {}
+  using base::comm_;
+  using typename base::part_of;
+
+  pairwise(part_of part, Comm& whole, unsigned color) : base(part, whole, color) {}
 
   detail::collective_arguments arguments() const { return {"pairwise", rank(), size()}; }
 
@@ -94,8 +78,6 @@ class pairwise {
     auto const other = (round + all - rank()) % all;
     return other == rank() && all < size() ? all : other;
   }
-
-  Comm comm_;
 };
 
 }  // namespace pith::inline v0

@@ -1,7 +1,7 @@
 // pith/comm/reproducible_sums.hpp — a communicator that adds the ranks' values in rank order.
 #pragma once
 
-#include <pith/comm/communicator.hpp>
+#include <pith/comm/detail/adaptor.hpp>
 #include <pith/comm/detail/lent.hpp>
 #include <pith/core/error.hpp>
 #include <pith/exec/seq.hpp>
@@ -62,33 +62,18 @@ struct reduce_pieces {
 ///   errors      the errors of Comm. The memory of a call that throws is never freed
 ///   owns        the Comm
 template <class Comm>
-class reproducible_sums {
+class reproducible_sums : public detail::communicator_adaptor<Comm> {
+  using base = detail::communicator_adaptor<Comm>;
+
  public:
+  using base::size;
+
   template <class... Arguments>
-  explicit reproducible_sums(Arguments&&... arguments) : comm_(std::forward<Arguments>(arguments)...) {}
+  explicit reproducible_sums(Arguments&&... arguments) : base(std::forward<Arguments>(arguments)...) {}
 
-  unsigned rank() const { return comm_.rank(); }
-  unsigned size() const { return comm_.size(); }
-  void require_thread_support() const requires detail::has_thread_check<Comm> { comm_.require_thread_support(); }
-
-  template <executor E>
-  auto all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
-    return comm_.all_gather(exec, mine, all);
+  reproducible_sums split(unsigned color) requires detail::has_split<Comm> {
+    return reproducible_sums(part_of{}, comm_, color);
   }
-  template <executor E>
-  auto all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
-    return comm_.all_to_all(exec, mine, all);
-  }
-  template <executor E>
-  auto send_recv(E const& exec, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
-                 unsigned from) {
-    return comm_.send_recv(exec, mine, to, theirs, from);
-  }
-  template <executor E>
-  auto broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
-    return comm_.broadcast(exec, x, root);
-  }
-  reproducible_sums split(unsigned color) { return reproducible_sums(part_of{}, comm_, color); }
 
   template <detail::host_executor E, class T>
   auto all_reduce(E const& exec, span<T, host_space> x, reduction how) {
@@ -112,8 +97,10 @@ class reproducible_sums {
   }
 
  private:
-  struct part_of {};
-  reproducible_sums(part_of, Comm& whole, unsigned color) : comm_(whole.split(color)) {}
+  using base::comm_;
+  using typename base::part_of;
+
+  reproducible_sums(part_of part, Comm& whole, unsigned color) : base(part, whole, color) {}
 
   /// The memory of one reduction. Both buffers have the size of the tensor, padded so that every rank sums an equal
   /// part. `pieces` receives all ranks' values of this rank's part; `sums` receives the sums of all parts.
@@ -188,7 +175,6 @@ class reproducible_sums {
     return memory;
   }
 
-  Comm comm_;
   std::vector<std::unique_ptr<parts>> idle_;
 };
 

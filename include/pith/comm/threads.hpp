@@ -98,7 +98,7 @@ struct shown_memory {
   char const* call;
   void* data = nullptr;
   std::size_t bytes = 0;
-  unsigned number = 0;                  ///< the receiving rank of send_recv, or the colour of a split
+  unsigned number = 0;                  ///< the receiving rank of send_recv, or the color of a split
   class thread_group* group = nullptr;  ///< the result of a split
 };
 
@@ -219,7 +219,7 @@ class thread_communicator {
     return done();
   }
 
-  /// The lowest rank of each colour makes the group of that colour.
+  /// The lowest rank of each color makes the group of that color.
   thread_communicator split(unsigned color) {
     show({.call = "split", .number = color});
     auto ranks = std::vector<unsigned>();

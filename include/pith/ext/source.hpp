@@ -20,6 +20,7 @@ PITH_HD inline void fetch_ahead(T const* block, std::uint32_t count) {
 
 /// A source that reads a tensor. A source is an object from which an engine reads the values to encode:
 ///
+///   keeps                            a constant: true if the source stores the next residual (see residual_source)
 ///   (i)                              returns value i
 ///   tail(first)                      returns a source that begins at element `first`, for engines that work row by row
 ///   load(team, first, count, room)   returns a pointer to values first .. first + count - 1, which are in the tensor
@@ -59,7 +60,7 @@ PITH_HD A lasting(A residual) {
 }
 
 /// A source of p = residual + g that stores the next residual (residual write-back): p - sent where that is finite, and
-/// lasting(residual) elsewhere. Such a source declares `keeps`. An engine that encodes all elements calls this function:
+/// lasting(residual) elsewhere. An engine that encodes all elements calls this function:
 ///
 ///   keep(team, first, count, sent)   stores p - sent as the residual, where `sent` is the decoded payload; may
 ///                                    overwrite `sent`
@@ -170,7 +171,7 @@ struct write_back_selected {
 ///
 /// Engines whose threads compute elements in registers call these functions, if the sink has them:
 ///
-///   fetch(i)                         returns the values of element i that the sink reads, as that of a source
+///   fetch(i)                         returns what the sink reads to write element i; `fetch` of a source does the same
 ///   put(i, was, sum)                 writes one value, where `was` is fetch(i)
 template <class In>
 struct tensor_sink {
