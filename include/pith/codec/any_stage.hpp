@@ -212,13 +212,7 @@ class any_stage {
     capabilities capabilities_for(shape const& dims) const override { return capabilities_of(stage, dims); }
     bool is_lossless(shape const& dims) const override { return stage.is_lossless(dims); }
     bool has_rate() const override { return detail::has_rate(stage); }
-    any_stage at([[maybe_unused]] double rate) const override {
-      if constexpr (detail::rate_adjustable<S>) {
-        return any_stage(stage.at(rate));
-      } else {
-        return any_stage(stage);
-      }
-    }
+    any_stage at(double rate) const override { return any_stage(detail::at(stage, rate)); }
     any_state make_replicated(E const& exec, encoding_id const& id, shape const& dims) const override {
       return any_state(detail::make_replicated_in_chain<In>(exec, stage, id, dims));
     }

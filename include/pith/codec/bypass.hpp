@@ -53,13 +53,11 @@ class bypass : public detail::adaptor<bypass<C>, C> {
 
   template <class In, executor E>
   auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
-    return detail::states<detail::replicated_part, replicated_of<C, In, E>>{
-        {pith::make_replicated<In>(exec, codec_, id, unless_dense(dims))}};
+    return base::template make_replicated<In>(exec, id, unless_dense(dims));
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
-    return detail::states<detail::local_part, local_of<C, In, E>>{
-        {pith::make_local<In>(exec, codec_, unless_dense(dims))}};
+    return base::template make_local<In>(exec, unless_dense(dims));
   }
 
   template <class In>
@@ -127,8 +125,6 @@ class bypass : public detail::adaptor<bypass<C>, C> {
 };
 
 template <class C>
-bypass(C) -> bypass<C>;
-template <class C>
-bypass(C, std::uint64_t) -> bypass<C>;
+bypass(C, std::uint64_t = 0) -> bypass<C>;
 
 }  // namespace pith::inline v0

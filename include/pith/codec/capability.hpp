@@ -142,6 +142,16 @@ concept rate_adjustable = requires(S const& s, double rate) {
   { s.at(rate) } -> std::same_as<std::remove_cvref_t<S>>;
 };
 
+/// Returns the stage at another rate, or the same stage if it has no rate.
+template <class S>
+constexpr S at(S const& s, [[maybe_unused]] double rate) {
+  if constexpr (rate_adjustable<S>) {
+    return s.at(rate);
+  } else {
+    return s;
+  }
+}
+
 /// True if the codec has an adjustable rate. Whether a type-erased codec has an adjustable rate is known only at run
 /// time.
 template <class S>

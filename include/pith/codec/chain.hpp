@@ -21,20 +21,6 @@
 
 namespace pith::inline v0 {
 
-namespace detail {
-
-/// Returns the stage at another rate, or the same stage if it has no rate.
-template <class S>
-constexpr S at(S const& s, [[maybe_unused]] double rate) {
-  if constexpr (rate_adjustable<S>) {
-    return s.at(rate);
-  } else {
-    return s;
-  }
-}
-
-}  // namespace detail
-
 /// A chain of stages: each stage encodes the values that the previous stage emits. Chains are flat: (a | b) | c and a |
 /// (b | c) have the same type and emit the same payloads.
 ///
@@ -328,10 +314,6 @@ template <class... S>
 constexpr auto stages_of(chain<S...> const& c) {
   return c.stages();
 }
-template <class... S>
-constexpr auto chain_of(std::tuple<S...> stages) {
-  return chain<S...>(std::move(stages));
-}
 
 }  // namespace detail
 
@@ -340,7 +322,7 @@ template <class A, class B>
   requires std::derived_from<A, codec_base> || std::derived_from<B, codec_base>
 constexpr auto operator|(A a, B b) {
   if constexpr (detail::composable<A, B>) {
-    return detail::chain_of(std::tuple_cat(detail::stages_of(std::move(a)), detail::stages_of(std::move(b))));
+    return chain(std::tuple_cat(detail::stages_of(std::move(a)), detail::stages_of(std::move(b))));
   } else if constexpr (!stage<A, float, archetype>) {
     explain_stage<A>();
   } else if constexpr (!std::derived_from<B, codec_base> || traits_of<B>.terminal) {

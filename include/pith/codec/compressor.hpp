@@ -79,9 +79,7 @@ class compressor {
   void import_state(span<std::byte const> bytes) {
     constexpr auto* call = "compressor::import_state";
     auto const states = detail::matching_states(call, bytes, state_words());
-    auto size = detail::field_counter();
-    state_.fields(size);
-    detail::require_size(call, "states", size.bytes, states.size(), " bytes");
+    detail::require_size(call, "states", detail::state_bytes(state_), states.size(), " bytes");
     auto loaded = detail::field_loader<E>(exec_, states.data());
     state_.fields(loaded);
     exec_.wait();

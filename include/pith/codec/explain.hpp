@@ -14,15 +14,6 @@ namespace detail {
 template <class A, class B, class In = float, class E = archetype>
 concept composable = stage<A, In, E> && stage<B, output_of<A, In>, E>;
 
-template <class S, class In>
-concept has_output = requires {
-  typename storage<output_of<S, In>>::word;
-};
-template <class S>
-concept has_name = requires(S const& s) {
-  { s.name() } -> std::convertible_to<std::string>;
-};
-
 }  // namespace detail
 
 /// Fails to compile if `S` is not a stage. The message names the first requirement that `S` does not meet.

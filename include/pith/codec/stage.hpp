@@ -55,11 +55,15 @@ concept decodes_with_state = requires(S const& s, context<In, E> const& cx, enco
   { s.decode(cx, y, x, replicated) } -> std::same_as<void>;
 };
 
-/// S has an output type for values of `In`. S also has a name, which contains the parameters of S and appears in frame
-/// headers and digests.
+/// S has an output type for values of `In`.
 template <class S, class In>
-concept sized = requires(S const& s) {
+concept has_output = requires {
   typename storage<output_of<S, In>>::word;
+};
+
+/// S has a name, which contains the parameters of S and appears in frame headers and digests.
+template <class S>
+concept has_name = requires(S const& s) {
   { s.name() } -> std::convertible_to<std::string>;
 };
 
@@ -73,8 +77,8 @@ template <class S, class In, class E>
 concept decodes = decodes_alone<S, In, E> || decodes_with_state<S, In, E>;
 
 template <class S, class In, class E>
-concept stage_on =
-    std::derived_from<S, codec_base> && std::copyable<S> && sized<S, In> && encodes<S, In, E> && decodes<S, In, E>;
+concept stage_on = std::derived_from<S, codec_base> && std::copyable<S> && has_output<S, In> && has_name<S> &&
+    encodes<S, In, E> && decodes<S, In, E>;
 
 }  // namespace detail
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <pith/core/element.hpp>
+#include <pith/core/error.hpp>
 #include <pith/core/executor.hpp>
 #include <pith/core/span.hpp>
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 
 namespace pith::inline v0 {
 
@@ -45,6 +47,25 @@ constexpr std::size_t kind_bytes(element_kind kind) {
     default: return 1;
   }
 }
+
+namespace detail {
+
+/// Calls f with a span of the data, whose elements have the type of `kind`.
+template <memory_space Space, class F>
+auto with_elements(element_kind kind, void* data, std::size_t n, F const& f) {
+  switch (kind) {
+    case element_kind::f32: return f(span<float, Space>(static_cast<float*>(data), n));
+    case element_kind::f64: return f(span<double, Space>(static_cast<double*>(data), n));
+    case element_kind::f16: return f(span<half, Space>(static_cast<half*>(data), n));
+    case element_kind::bf16: return f(span<bfloat16, Space>(static_cast<bfloat16*>(data), n));
+    case element_kind::i32: return f(span<std::int32_t, Space>(static_cast<std::int32_t*>(data), n));
+    case element_kind::i8: return f(span<std::int8_t, Space>(static_cast<std::int8_t*>(data), n));
+    case element_kind::bytes: break;
+  }
+  throw std::logic_error(sentence("transfer: the elements of a sum must be numbers, got bytes"));
+}
+
+}  // namespace detail
 
 /// The ranks among which a round transfers data: all ranks, or groups of `size` ranks whose numbers are `stride` apart.
 /// If the ranks are numbered along the rows of a matrix, {columns, 1} describes the rows, and {rows, columns} describes

@@ -30,18 +30,13 @@ inline constexpr std::uint64_t trit_group = 20;
 PITH_HD constexpr std::uint32_t trit_of(std::uint32_t symbol) { return symbol - (symbol >> 1); }
 PITH_HD constexpr std::uint32_t symbol_of(std::uint32_t trit) { return trit + (trit >> 1); }
 
-/// The number of symbols in group g of n symbols. The last group may be shorter than 20 symbols.
-PITH_HD constexpr std::uint64_t trit_count(std::uint64_t g, std::uint64_t n) {
-  return n - g * trit_group < trit_group ? n - g * trit_group : trit_group;
-}
-
 struct pack_trits {
   std::uint8_t const* symbols;
   std::uint8_t* trits;
   std::uint64_t n;
 
   PITH_HD void operator()(std::uint64_t g) const {
-    auto const count = trit_count(g, n);
+    auto const count = block_size(n, g * trit_group, trit_group);
     std::uint64_t all = 0;
     __builtin_memcpy(&all, symbols + g * 5, (count + 3) / 4);
     for (std::uint64_t w = 0; 5 * w < count; ++w, all >>= 10) {
@@ -59,7 +54,7 @@ struct unpack_trits {
   std::uint64_t n;
 
   PITH_HD void operator()(std::uint64_t g) const {
-    auto const count = trit_count(g, n);
+    auto const count = block_size(n, g * trit_group, trit_group);
     std::uint64_t all = 0;
     for (std::uint64_t w = 0; 5 * w < count; ++w) {
       std::uint32_t digits = trits[g * 4 + w];
@@ -110,23 +105,21 @@ class trits : public codec_base {
     auto* const two_bits = cx.ws.template take<std::uint8_t>(value_bytes<symbols>(cx.dims.n)).data;
     auto const inner = encoded_on<E, symbols>{{two_bits, cx.dims.n, nullptr}, y.side};
     detail::encode<In>(stage_, cx, x, inner, detail::nothing, detail::nothing);
-    cx.exec.for_each_index(groups(cx.dims.n), detail::pack_trits{two_bits, y.values.data, cx.dims.n});
+    cx.exec.for_each_index(detail::blocks_for(cx.dims.n, detail::trit_group),
+                           detail::pack_trits{two_bits, y.values.data, cx.dims.n});
   }
   template <real In, executor E>
     requires stage<S, In, E>
   void decode(context<In, E> const& cx, encoded_on<E, packed_trits const> y, values_on<E, In> x) const {
     auto* const two_bits = cx.ws.template take<std::uint8_t>(value_bytes<symbols>(cx.dims.n)).data;
-    cx.exec.for_each_index(groups(cx.dims.n), detail::unpack_trits{y.values.data, two_bits, cx.dims.n});
+    cx.exec.for_each_index(detail::blocks_for(cx.dims.n, detail::trit_group),
+                           detail::unpack_trits{y.values.data, two_bits, cx.dims.n});
     auto const inner = encoded_on<E, symbols const>{{two_bits, cx.dims.n, nullptr}, y.side};
     detail::decode<In>(stage_, cx, inner, x, detail::nothing);
   }
 
  private:
   using symbols = packed<2>;
-
-  static constexpr std::uint64_t groups(std::uint64_t n) {
-    return n / detail::trit_group + (n % detail::trit_group != 0);
-  }
 
   S stage_;
 };

@@ -87,21 +87,6 @@ class erased_request {
   base* self_;
 };
 
-/// Calls f with a span<T> of the data, where T is the type of `kind`.
-template <class F>
-auto with_elements(element_kind kind, void* data, std::size_t n, F const& f) {
-  switch (kind) {
-    case element_kind::f32: return f(span<float>(static_cast<float*>(data), n));
-    case element_kind::f64: return f(span<double>(static_cast<double*>(data), n));
-    case element_kind::f16: return f(span<half>(static_cast<half*>(data), n));
-    case element_kind::bf16: return f(span<bfloat16>(static_cast<bfloat16*>(data), n));
-    case element_kind::i32: return f(span<std::int32_t>(static_cast<std::int32_t*>(data), n));
-    case element_kind::i8: return f(span<std::int8_t>(static_cast<std::int8_t*>(data), n));
-    case element_kind::bytes: break;
-  }
-  throw std::logic_error(sentence("any_communicator: elements of a reduction must be numbers, got bytes"));
-}
-
 }  // namespace detail
 
 /// A type-erased communicator for host executors, so that code can be compiled once for all communicators.
@@ -212,14 +197,14 @@ class any_communicator {
       throw_lacking("send_recv");
     }
     request all_reduce(element_kind kind, void* x, std::size_t n, reduction how) override {
-      return detail::with_elements(kind, x, n, [&](auto values) -> request {
+      return detail::with_elements<host_space>(kind, x, n, [&](auto values) -> request {
         return {comm.all_reduce(Exec(), values, how), Exec()};
       });
     }
     request reduce_scatter(element_kind kind, void const* mine, std::size_t n, void* part, std::size_t part_n,
                            reduction how) override {
       if constexpr (calls_of<type, Exec>.reduce_scatter) {
-        return detail::with_elements(kind, part, part_n, [&]<class T>(span<T> values) -> request {
+        return detail::with_elements<host_space>(kind, part, part_n, [&]<class T>(span<T> values) -> request {
           return {comm.reduce_scatter(Exec(), span<T const>(static_cast<T const*>(mine), n), values, how), Exec()};
         });
       }

@@ -4,8 +4,10 @@
 #include <pith/core/detail/summation.hpp>
 #include <pith/core/executor.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace pith::inline v0 {
 
@@ -80,20 +82,24 @@ constexpr std::uint64_t hash_blocks(std::uint64_t bytes) { return bytes / hash_b
 
 }  // namespace detail
 
-/// The checksum of `bytes`: the sum of the terms (hash_block_at) of all blocks, modulo 2^64. `bytes` must be 8-byte
-/// aligned.
+/// The checksum of `bytes`: the sum of the terms (hash_block_at) of all blocks, modulo 2^64.
 ///
 ///   properties  a change of exactly one aligned 8-byte word always changes the checksum, since each step of the hash
 ///               is a permutation
 ///   errors      detects accidental damage, but not forgery, since anyone can compute the checksum
 inline std::uint64_t checksum(span<std::byte const> bytes) {
-  auto const term = detail::hash_block_at{bytes.data(), bytes.size()};
+  alignas(8) std::byte block[detail::hash_block];  // `bytes` may be unaligned
   std::uint64_t sum = 0;
-  for (std::uint64_t b = 0; b < detail::hash_blocks(bytes.size()); ++b) sum += term(b);
+  for (std::uint64_t first = 0; first < bytes.size(); first += detail::hash_block) {
+    auto const n = std::min<std::uint64_t>(detail::hash_block, bytes.size() - first);
+    std::memcpy(block, bytes.data() + first, n);
+    sum += detail::stir(detail::hash_of(block, n) + first / detail::hash_block);
+  }
   return sum;
 }
 
-/// Writes the checksum of `bytes` to `to`, which is in the executor's memory. The host does not wait.
+/// Writes the checksum of `bytes`, which must be 8-byte aligned, to `to`. Both are in the executor's memory. The host
+/// does not wait.
 template <executor E>
 void checksum_into(E const& exec, std::uint64_t* to, span_on<E, std::byte const> bytes, workspace_on<E>& ws) {
   detail::reduce_into(exec, to, detail::hash_blocks(bytes.size()), detail::hash_block_at{bytes.data(), bytes.size()},

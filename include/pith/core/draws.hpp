@@ -15,6 +15,8 @@ struct tensor_id {
   std::uint64_t seed = 0;
   std::uint32_t tensor = 0;  ///< the tensor's number, below 2^24
   std::uint16_t rank = 0;
+
+  friend bool operator==(tensor_id const&, tensor_id const&) = default;
 };
 
 /// Identifies one encoding. Each random number is a pure function of these fields, so it does not depend on the

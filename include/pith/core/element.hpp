@@ -79,22 +79,9 @@ static_assert(std::is_trivially_copyable_v<half> && std::is_trivially_copyable_v
 template <class T>
 concept real = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, half> || std::same_as<T, bfloat16>;
 
-namespace detail {
-
-template <class T>
-struct wide {
-  using type = float;
-};
-template <>
-struct wide<double> {
-  using type = double;
-};
-
-}  // namespace detail
-
 /// The type of sums, residuals and scales for elements of type `T`: double for double, else float.
 template <class T>
-using accum = typename detail::wide<T>::type;
+using accum = std::conditional_t<std::same_as<T, double>, double, float>;
 
 /// Converts between element types. Conversions from and to half and bfloat16 use float as an intermediate type.
 template <class To, class From>

@@ -153,12 +153,6 @@ void decode_parts(C const& c, context<In, E> const& cx, tensor_parts const& over
   }
 }
 
-inline std::size_t state_bytes(auto& state) {
-  auto counted = field_counter();
-  state.fields(counted);
-  return counted.bytes;
-}
-
 /// Throws std::invalid_argument unless the codec's state for a whole tensor is empty.
 template <class C>
 void require_no_state(char const* exchange, C const& codec, auto& state) {

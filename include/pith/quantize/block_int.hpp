@@ -20,17 +20,11 @@ struct narrow_scale {
 /// The scale of a bucket is its largest magnitude divided by `levels`. A symbol is an integer in two's complement, and
 /// decodes to the integer times the scale.
 template <int Bits>
-struct block_int_rule {
+struct block_int_rule : norm_terms<norm::max> {
   static constexpr int bits = Bits;
   static constexpr bool draws = false;
   static constexpr bool is_reproducible = true;
   static constexpr std::int32_t levels = (1 << (Bits - 1)) - 1;
-
-  template <class A>
-  PITH_HD double measure(A x) const {
-    return magnitude(static_cast<double>(x));
-  }
-  PITH_HD double merge(double a, double b) const { return larger{}(a, b); }
 
   /// The scale is rounded up, so |x| / scale is at most `levels`.
   template <class A>
@@ -84,8 +78,6 @@ class block_int : public scalar_quantizer<detail::block_int_rule<Bits>> {
   static_assert(2 <= Bits && Bits <= 8, "pith: block_int<Bits> needs 2 <= Bits <= 8: a sign and at least one level");
 
  public:
-  static constexpr codec_traits traits = {.reproducible = true};
-
   explicit constexpr block_int(std::uint64_t bucket = 128)
       : scalar_quantizer<detail::block_int_rule<Bits>>({}, bucket, "block_int") {}
 

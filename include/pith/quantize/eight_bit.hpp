@@ -90,18 +90,12 @@ PITH_HD inline std::uint32_t tree_code(float twice) {
   return point + static_cast<std::uint32_t>(known >= cells.edge[point]);
 }
 
-struct eight_bit_rule {
+struct eight_bit_rule : norm_terms<norm::max> {
   static constexpr int bits = 8;
   static constexpr bool draws = false;
   static constexpr bool is_reproducible = true;
 
   snap how;
-
-  template <class A>
-  PITH_HD double measure(A x) const {
-    return magnitude(static_cast<double>(x));
-  }
-  PITH_HD double merge(double a, double b) const { return larger{}(a, b); }
 
   /// A scale of type double keeps 29 significant bits, and a point has 24. So their product, of 53 bits, is exact in
   /// double precision.
@@ -147,7 +141,7 @@ struct eight_bit_rule {
 class eight_bit : public scalar_quantizer<detail::eight_bit_rule> {
  public:
   explicit constexpr eight_bit(std::uint64_t bucket = 0, snap how = snap::nearest)
-      : scalar_quantizer(detail::eight_bit_rule{how}, bucket, "eight_bit") {}
+      : scalar_quantizer(detail::eight_bit_rule{{}, how}, bucket, "eight_bit") {}
 
   std::string name() const {
     if (rule().how == snap::floor) return detail::text("eight_bit(", bucket(), ",floor)");

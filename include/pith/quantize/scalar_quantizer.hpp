@@ -100,7 +100,7 @@ class scalar_quantizer : public codec_base {
   }
   template <real In, executor E, class Sink>
   void decode_to(context<In, E> const& cx, encoded_on<E, output<In> const> y, Sink const& to) const {
-    decode_parts<In>(cx.exec, cx.dims, {y.values.data, side_as<scale<In>>(y.side), 0, 1}, to);
+    decode_sum_to(cx, gathered_on<E, output<In>>{y, 0, 1}, to);
   }
   /// Sets x to factor times the sum of the ranks' decoded values, added in rank order, in one pass.
   template <real In, executor E>
@@ -109,7 +109,11 @@ class scalar_quantizer : public codec_base {
   }
   template <real In, executor E, class Sink>
   void decode_sum_to(context<In, E> const& cx, gathered_on<E, output<In>> in, Sink const& to) const {
-    decode_parts<In>(cx.exec, cx.dims, {in.values.data, side_as<scale<In>>(in.side), in.stride, in.ranks}, to);
+    constexpr auto span = E::items_per_block;
+    auto const over = blocks(cx.dims.n, span);
+    auto const* const scales = side_as<scale<In>>(in.side);
+    auto const from = detail::parts_of<Rule, accum<In>>{rule_, over, in.values.data, scales, in.stride, in.ranks};
+    cx.exec.for_each_block(over.count(), detail::dequantize_block<Rule, Sink, accum<In>, span>{from, to});
   }
 
   /// Returns a number g. For any a and b, the payload of the elements [a g, b g) consists of two slices of the whole
@@ -128,21 +132,6 @@ class scalar_quantizer : public codec_base {
 
   constexpr detail::bucket_blocks blocks(std::uint64_t n, std::uint32_t span) const {
     return detail::blocks_of(n, bucket_, span);
-  }
-
-  template <class In>
-  struct payloads {
-    std::uint8_t const* bytes;
-    scale<In> const* scales;
-    std::size_t stride;
-    unsigned ranks;
-  };
-  template <class In, class E, class Sink>
-  void decode_parts(E const& exec, shape const& dims, payloads<In> const& in, Sink const& to) const {
-    constexpr auto span = E::items_per_block;
-    auto const over = blocks(dims.n, span);
-    auto const from = detail::parts_of<Rule, accum<In>>{rule_, over, in.bytes, in.scales, in.stride, in.ranks};
-    exec.for_each_block(over.count(), detail::dequantize_block<Rule, Sink, accum<In>, span>{from, to});
   }
 
   Rule rule_;

@@ -1,6 +1,7 @@
 // pith/quantize/scaled_sign.hpp — one bit per element, and the mean magnitude of each bucket.
 #pragma once
 
+#include <pith/quantize/detail/sign_symbols.hpp>
 #include <pith/quantize/scalar_quantizer.hpp>
 
 #include <string>
@@ -9,11 +10,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-struct scaled_sign_rule {
-  static constexpr int bits = 1;
-  static constexpr bool draws = false;
-  static constexpr bool is_reproducible = true;
-  static constexpr bool is_sign = true;
+struct scaled_sign_rule : sign_symbols {
   static constexpr bool is_scale_free = true;
 
   template <class A>
@@ -24,10 +21,6 @@ struct scaled_sign_rule {
   template <class A>
   PITH_HD A finish(double sum, std::uint64_t count, A) const {
     return finite_or_nan(static_cast<A>(sum / static_cast<double>(count)));
-  }
-  template <class A>
-  PITH_HD std::uint32_t code(A x, A, std::uint16_t) const {
-    return x < 0;
   }
   template <class A>
   PITH_HD A value(std::uint32_t symbol, A scale) const {

@@ -1,6 +1,7 @@
 // pith/quantize/sign.hpp — one bit per element, and a majority vote of the ranks.
 #pragma once
 
+#include <pith/quantize/detail/sign_symbols.hpp>
 #include <pith/quantize/majority.hpp>
 #include <pith/quantize/scalar_quantizer.hpp>
 
@@ -10,16 +11,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-struct sign_rule {
-  static constexpr int bits = 1;
-  static constexpr bool draws = false;
-  static constexpr bool is_reproducible = true;
-  static constexpr bool is_sign = true;
-
-  template <class A>
-  PITH_HD std::uint32_t code(A x, unscaled<A>, std::uint16_t) const {
-    return x < 0;
-  }
+struct sign_rule : sign_symbols {
   template <class A>
   PITH_HD A value(std::uint32_t symbol, unscaled<A>) const {
     return 1 - 2 * static_cast<A>(symbol);

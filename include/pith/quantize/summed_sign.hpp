@@ -41,7 +41,6 @@ class summed_sign : public sign {
 
   std::string name() const { return detail::text("summed_", sign::name()); }
 
-  unsigned rounds(shape const&, unsigned) const { return 1; }
   template <real In>
   transfer round(unsigned, shape const& dims, unsigned ranks) const {
     return {transport::sum, detail::level_kind(ranks), dims.n};

@@ -71,22 +71,18 @@ class parser {
   }
 
  private:
-  template <class F>
-  static detail::made_by<F> with_stage(syntax::term const& t, F const& f) {
-    return detail::with_stage_among<stages.size()>(M::stages, t, f, stages, exchanges);
-  }
-
   /// If the stage is a collective, calls f with this stage, so that an exchange uses the stage's rounds. Otherwise
   /// calls f with a type-erased chain.
   template <class F>
   static detail::made_by<F> staged(syntax::pipeline const& p, F const& f) {
-    return with_stage(p.only(), [&]<class S>(S const& stage) -> detail::made_by<F> {
+    auto const exchange = [&]<class S>(S const& stage) -> detail::made_by<F> {
       if constexpr (collective<S, In, E>) {
         return f(stage);
       } else {
         return f(chain(p));
       }
-    });
+    };
+    return detail::with_stage_among<stages.size()>(M::stages, p.only(), exchange, stages, exchanges);
   }
 
   static any_codec<In, E> fed_back(syntax::term const& t);

@@ -136,16 +136,6 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
     return codec_.capabilities_for(dims);
   }
 
-  template <class In, executor E>
-  auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
-    return detail::states<detail::replicated_part, replicated_of<C, In, E>>{
-        {pith::make_replicated<In>(exec, codec_, id, dims)}};
-  }
-  template <class In, executor E>
-  auto make_local(E const& exec, shape const& dims) const {
-    return detail::states<detail::local_part, local_of<C, In, E>>{{pith::make_local<In>(exec, codec_, dims)}};
-  }
-
   template <class In>
   std::size_t payload_bytes(shape const& dims) const {
     return head + pith::payload_bytes<In>(codec_, dims);

@@ -94,11 +94,7 @@ struct header {
   /// The payload's offset in the frame.
   std::size_t bytes() const { return detail::header_bytes(codec.size()); }
 
-  friend bool operator==(header const& a, header const& b) {
-    return a.codec == b.codec && a.element == b.element && a.dims == b.dims && a.step == b.step &&
-           a.whose.seed == b.whose.seed && a.whose.tensor == b.whose.tensor && a.whose.rank == b.whose.rank &&
-           a.payload_bytes == b.payload_bytes && a.payload_checksum == b.payload_checksum;
-  }
+  friend bool operator==(header const&, header const&) = default;
 };
 
 }  // namespace wire
@@ -142,12 +138,10 @@ inline void require_name(char const* call, std::string_view name) {
 /// Throws wire_error if the last 8 bytes of the header are not the checksum of its other bytes. The header may be
 /// unaligned.
 inline void check_sum(span<std::byte const> bytes) {
-  alignas(8) std::byte copy[header_bytes(longest_name)];
   std::uint64_t said = 0;
   auto const size = bytes.size() - sizeof said;
-  std::memcpy(copy, bytes.data(), size);
   std::memcpy(&said, bytes.data() + size, sizeof said);
-  auto const sum = checksum({copy, size});
+  auto const sum = checksum(bytes.first(size));
   require_wire(said == sum, "read_header: the header is damaged: its checksum must be ", said, ", got ", sum);
 }
 

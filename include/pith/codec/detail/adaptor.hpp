@@ -22,6 +22,15 @@ class adaptor : public codec_base {
   static constexpr codec_traits traits = {
       .reproducible = reproducible<C>, .terminal = true, .rates = traits_of<C>.rates};
 
+  template <class In, executor E>
+  auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
+    return states<replicated_part, replicated_of<C, In, E>>{{pith::make_replicated<In>(exec, codec_, id, dims)}};
+  }
+  template <class In, executor E>
+  auto make_local(E const& exec, shape const& dims) const {
+    return states<local_part, local_of<C, In, E>>{{pith::make_local<In>(exec, codec_, dims)}};
+  }
+
   unsigned depth() const { return codec_.depth(); }
 
   bool has_rate() const { return detail::has_rate(codec_); }

@@ -15,8 +15,8 @@ class policy_states {
   policy_states() = default;
   template <class Replicated, class Local>
   policy_states(Replicated& replicated, Local& local)
-      : replicated_{&replicated, type_of(replicated), bytes_of(replicated)},
-        local_{&local, type_of(local), bytes_of(local)},
+      : replicated_{&replicated, type_of(replicated), state_bytes(replicated)},
+        local_{&local, type_of(local), state_bytes(local)},
         swap_([](policy_states const& a, policy_states const& b) {
           std::swap(*static_cast<Replicated*>(a.replicated_.state), *static_cast<Replicated*>(b.replicated_.state));
           std::swap(*static_cast<Local*>(a.local_.state), *static_cast<Local*>(b.local_.state));
@@ -53,11 +53,6 @@ class policy_states {
     } else {
       return &tag<S>;
     }
-  }
-  static std::size_t bytes_of(auto& state) {
-    auto counter = field_counter();
-    state.fields(counter);
-    return counter.bytes;
   }
 
   part replicated_, local_;

@@ -26,19 +26,8 @@ struct saved_header {
 };
 static_assert(sizeof(saved_header) == 32);
 
-/// The checksum (core/checksum.hpp) of bytes that may be unaligned.
-inline std::uint64_t checksum_of(span<std::byte const> bytes) {
-  alignas(8) std::byte block[hash_block];
-  std::uint64_t sum = 0;
-  for (std::uint64_t first = 0; first < bytes.size(); first += hash_block) {
-    auto const n = std::min<std::uint64_t>(hash_block, bytes.size() - first);
-    std::memcpy(block, bytes.data() + first, n);
-    sum += stir(hash_of(block, n) + first / hash_block);
-  }
-  return sum;
-}
 inline std::uint64_t checksum_of_saved(span<std::byte const> saved) {
-  return checksum_of(saved.subspan(offsetof(saved_header, word_bytes)));
+  return checksum(saved.subspan(offsetof(saved_header, word_bytes)));
 }
 
 /// The first line of the description, for human readers. `require_words` does not compare this line.

@@ -14,6 +14,13 @@ struct field_counter final : field_visitor {
   void visit(void*, std::size_t n) override { bytes += n; }
 };
 
+/// The size of a state's values.
+std::size_t state_bytes(auto& state) {
+  auto counted = field_counter();
+  state.fields(counted);
+  return counted.bytes;
+}
+
 template <executor E>
 struct field_saver final : field_visitor {
   explicit field_saver(E const& e) : exec(e) {}

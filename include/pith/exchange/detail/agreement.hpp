@@ -20,7 +20,8 @@ namespace pith::inline v0::detail {
 
 /// A small all-gather of host memory. The function allocates, and is used only outside of steps and for debugging.
 template <class T, class Comm, executor E>
-void gather_on_host(E const& exec, Comm& comm, span<T const> mine, span<T> all) {
+std::vector<T> gather_on_host(E const& exec, Comm& comm, std::vector<T> const& mine) {
+  auto all = std::vector<T>(mine.size() * comm.size());
   auto memory = lent(buffer<T, E>(exec, mine.size() + all.size()));
   auto* const sent = (*memory).data();
   auto* const received = sent + mine.size();
@@ -31,11 +32,6 @@ void gather_on_host(E const& exec, Comm& comm, span<T const> mine, span<T> all) 
         span_on<E, std::byte>(reinterpret_cast<std::byte*>(received), all.size() * sizeof(T)));
   });
   exec.download(all.data(), received, all.size() * sizeof(T));
-}
-template <class T, class Comm, executor E>
-std::vector<T> gather_on_host(E const& exec, Comm& comm, std::vector<T> const& mine) {
-  auto all = std::vector<T>(mine.size() * comm.size());
-  gather_on_host<T>(exec, comm, span<T const>(mine.data(), mine.size()), span<T>(all.data(), all.size()));
   return all;
 }
 

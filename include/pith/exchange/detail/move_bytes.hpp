@@ -11,24 +11,12 @@
 
 namespace pith::inline v0::detail {
 
-/// Starts an in-place all-reduce of bytes, which are elements of type T.
-template <class T, class Comm, class E>
-any_request<Comm, E> reduce_as(E const& exec, Comm& comm, span_on<E, std::byte> bytes, reduction how) {
-  return comm.all_reduce(exec, span_on<E, T>(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)), how);
-}
-
+/// Starts an in-place all-reduce of bytes, which are elements of the given kind.
 template <class Comm, class E>
 any_request<Comm, E> reduce(E const& exec, Comm& comm, element_kind kind, span_on<E, std::byte> bytes, reduction how) {
-  switch (kind) {
-    case element_kind::f32: return reduce_as<float>(exec, comm, bytes, how);
-    case element_kind::f64: return reduce_as<double>(exec, comm, bytes, how);
-    case element_kind::f16: return reduce_as<half>(exec, comm, bytes, how);
-    case element_kind::bf16: return reduce_as<bfloat16>(exec, comm, bytes, how);
-    case element_kind::i32: return reduce_as<std::int32_t>(exec, comm, bytes, how);
-    case element_kind::i8: return reduce_as<std::int8_t>(exec, comm, bytes, how);
-    case element_kind::bytes: break;
-  }
-  throw std::logic_error(sentence("transfer: a round that sums must have numbers as elements, got bytes"));
+  return with_elements<space_of<E>>(
+      kind, bytes.data(), bytes.size() / kind_bytes(kind),
+      [&](auto elements) -> any_request<Comm, E> { return comm.all_reduce(exec, elements, how); });
 }
 
 /// The name of a function that a transfer needs and the communicator lacks; null if the communicator has all functions.

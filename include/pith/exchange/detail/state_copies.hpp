@@ -35,16 +35,15 @@ class state_copies {
  public:
   /// Allocates memory for copies of the current states. Existing copies are kept.
   void fit(E const& exec, exchanged_tensors<In, E>& all) {
-    auto size = field_counter();
-    all.fields(size);
+    auto const size = state_bytes(all);
     for (auto& c : copies_) {
       c.codecs.reserve(all.codecs().size());
-      if (size.bytes <= c.states.size()) continue;
-      auto larger = buffer<std::byte, E>(exec, size.bytes);
+      if (size <= c.states.size()) continue;
+      auto larger = buffer<std::byte, E>(exec, size);
       exec.copy(larger.data(), c.states.data(), c.states.size());
       c.states = std::move(larger);
     }
-    size_ = size.bytes;
+    size_ = size;
   }
 
   /// Copies the states at the start of a step. Allocates nothing.

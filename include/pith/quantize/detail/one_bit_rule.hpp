@@ -3,6 +3,7 @@
 
 #include <pith/config.hpp>
 #include <pith/core/element.hpp>
+#include <pith/quantize/detail/sign_symbols.hpp>
 
 #include <cstdint>
 
@@ -10,11 +11,7 @@ namespace pith::inline v0::detail {
 
 /// The rule of one_bit. A bucket has two means: the mean of its negative elements, whose symbol is 1, and the mean of
 /// its other elements, whose symbol is 0. The mean of no elements is 0.
-struct one_bit_rule {
-  static constexpr int bits = 1;
-  static constexpr bool draws = false;
-  static constexpr bool is_reproducible = true;
-  static constexpr bool is_sign = true;
+struct one_bit_rule : sign_symbols {
   static constexpr bool is_scale_free = true;
 
   struct sums {
@@ -42,10 +39,6 @@ struct one_bit_rule {
     auto const above = mean<A>(s.above, static_cast<double>(count) - s.n_below), below = mean<A>(s.below, s.n_below);
     auto const spoilt = finite_or_nan(above) * 0 + finite_or_nan(below) * 0;
     return {{above + spoilt, below + spoilt}};
-  }
-  template <class A>
-  PITH_HD std::uint32_t code(A x, means<A>, std::uint16_t) const {
-    return x < 0;
   }
   /// Selects a mean with bit operations, because compilers sometimes translate a conditional expression to a branch
   /// instead of a vector instruction.

@@ -72,12 +72,6 @@ struct place_among {
   }
 };
 
-template <class T>
-struct value_at {
-  T const* x;
-  PITH_HD T operator()(std::uint64_t i) const { return x[i]; }
-};
-
 /// A sequence of selections of descending size. The first selection reads the source. Each later selection reads the
 /// previous selection.
 template <class In, executor E, class Source>
@@ -117,8 +111,7 @@ class nested_selection {
   /// `sum_all` computes the sum of squares of the source's values. `sum_selected` computes the sum of squares of the
   /// last selection.
   void sum_all(double* energy) const {
-    auto const sums = value_at<double>{from_.rows};
-    reduce_into(exec_, energy, noted::rows_for(n_), sums, plus(), 0.0, ws_);
+    reduce_into(exec_, energy, noted::rows_for(n_), plain_source<double>{from_.rows}, plus(), 0.0, ws_);
   }
   void sum_selected(double* energy) const {
     reduce_into(exec_, energy, selected_, square_of<In>{last_.values}, plus(), 0.0, ws_);

@@ -1,0 +1,23 @@
+// pith/quantize/detail/sign_symbols.hpp — the part of a rule whose symbols are the signs of the elements.
+#pragma once
+
+#include <pith/config.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// The symbol of a negative element is 1, and the symbol of any other element is 0.
+struct sign_symbols {
+  static constexpr int bits = 1;
+  static constexpr bool draws = false;
+  static constexpr bool is_reproducible = true;
+  static constexpr bool is_sign = true;
+
+  template <class A, class Scale>
+  PITH_HD std::uint32_t code(A x, Scale, std::uint16_t) const {
+    return x < 0;
+  }
+};
+
+}  // namespace pith::inline v0::detail
