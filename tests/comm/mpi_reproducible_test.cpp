@@ -15,6 +15,9 @@
 namespace {
 
 using reproducible = pith::reproducible_sums<pith::mpi_communicator>;
+using reproducible_pairs = pith::reproducible_sums<pith::pairwise<pith::mpi_communicator>>;
+static_assert(pith::calls_of<reproducible, pith::seq_executor> == pith::optional_calls::all() &&
+              pith::calls_of<reproducible_pairs, pith::seq_executor> == pith::optional_calls::all());
 
 /// Numbers whose sum depends on the order, of a rank.
 template <class T>
@@ -50,7 +53,7 @@ bool same(std::vector<T> const& a, std::vector<T> const& b) {
 TEST_CASE("ranks with reproducible sums conform, also where they swap in pairs") {
   auto comm = reproducible(MPI_COMM_WORLD);
   conformance::check(pith::seq, comm);
-  auto pairs = pith::reproducible_sums<pith::pairwise<pith::mpi_communicator>>(MPI_COMM_WORLD);
+  auto pairs = reproducible_pairs(MPI_COMM_WORLD);
   conformance::check(pith::seq, pairs);
 }
 

@@ -33,6 +33,8 @@
 using pith::gather;
 using support::queued_device, support::queued_executor, support::turn;
 
+static_assert(pith::calls_of<pith::nccl_communicator, queued_executor> == pith::optional_calls::all());
+
 namespace {
 
 constexpr auto all_in_one = std::numeric_limits<std::size_t>::max();

@@ -21,6 +21,9 @@
 
 using namespace std::chrono_literals;
 
+static_assert(pith::calls_of<pith::pairwise<pith::thread_communicator>, pith::seq_executor> ==
+              pith::optional_calls::all());
+
 TEST_CASE("a group of one conforms") {
   auto comm = pith::self_communicator();
   conformance::check(pith::seq, comm);
@@ -80,9 +83,7 @@ static_assert(pith::communicator<swapping_pairs, pith::seq_executor> &&
 TEST_CASE("pairwise swaps of a communicator that has no other optional call") {
   pith::run_ranks(3, [](pith::thread_communicator comm) {
     auto pairs = swapping_pairs(swapping_collectives{comm});
-    conformance::gathers(pith::seq, pairs, 1001);
-    conformance::exchanges_pieces(pith::seq, pairs, 1001);
-    conformance::reduces<float>(pith::seq, pairs, 1001);
+    conformance::check(pith::seq, pairs);
   });
 }
 
@@ -107,15 +108,7 @@ TEST_CASE("a user's communicator conforms as far as an exchange needs") {
     auto place = meeting_place(ranks);
     pith::run_ranks(ranks, [&](pith::thread_communicator const& rank) {
       auto comm = barrier_communicator(place, rank.rank());
-      for (std::size_t n : {0u, 1u, 1001u}) {
-        conformance::gathers(pith::seq, comm, n);
-        conformance::reduces<float>(pith::seq, comm, n);
-        conformance::reduces<double>(pith::seq, comm, n);
-        conformance::reduces<pith::half>(pith::seq, comm, n);
-        conformance::reduces<pith::bfloat16>(pith::seq, comm, n);
-        conformance::reduces<std::int32_t>(pith::seq, comm, n);
-        conformance::reduces<std::int8_t>(pith::seq, comm, n);
-      }
+      conformance::check(pith::seq, comm);
     });
   }
 }
@@ -125,8 +118,7 @@ TEST_CASE("a user's communicator conforms on threads and without its type") {
   pith::run_ranks(3, [&](pith::thread_communicator const& rank) {
     auto pool = pith::thread_pool(2);
     auto comm = barrier_communicator(place, rank.rank());
-    conformance::gathers(pith::par(pool), comm, 1001);
-    conformance::reduces<float>(pith::par(pool), comm, 1001);
+    conformance::check(pith::par(pool), comm);
     auto erased = pith::any_communicator(comm);
     conformance::gathers(pith::seq, erased, 1001);
     conformance::reduces<float>(pith::seq, erased, 1001);
