@@ -220,6 +220,17 @@ static_assert(team<lone_thread>);
 
 namespace detail {
 
+/// The team for seldom called functions: on a host, a lone_thread, so that a compiler translates such a function once
+/// and not for each instruction set.
+template <class Team>
+PITH_HD auto const& plain_team(Team const& team) {
+  if constexpr (std::derived_from<Team, lone_thread>) {
+    return static_cast<lone_thread const&>(team);
+  } else {
+    return team;
+  }
+}
+
 struct idle_block {
   struct memory {};
   template <team Team>

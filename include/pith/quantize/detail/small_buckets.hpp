@@ -46,7 +46,7 @@ struct quantize_buckets {
   PITH_HD void measure_buckets(Team const& team, memory& fast, A const* p, bucket_run const& run) const {
     auto const full = run.count / run.width, buckets = (run.count + run.width - 1) / run.width;
     measure_full(team, fast, p, full, run.width);
-    if (full < buckets) measure_rest(team, fast, p, full, run.count, run.width);
+    if (full < buckets) measure_rest(plain_team(team), fast, p, full, run.count, run.width);
     auto* const scales = fast.scales.data();
     auto* const refined = fast.refined.data();
     auto* const out = to.scales + run.bucket;
