@@ -9,6 +9,8 @@
 
 namespace pith::inline v0 {
 
+/// The operation of an all-reduce or a reduce-scatter. If an element is NaN on some ranks, the sum is NaN, and a
+/// transport may drop the NaN from the maximum.
 enum class reduction : std::uint8_t { sum, max };
 
 /// Returns the sum or the maximum of two elements. Elements of half and bfloat16 are added as floats, and each sum is
