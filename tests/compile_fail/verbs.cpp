@@ -10,6 +10,8 @@
 #define __ASSOCIATIVE_MATH__ 1
 #endif
 #include <pith/codec/batch.hpp>
+#include <pith/comm/pairwise.hpp>
+#include <pith/comm/reproducible_sums.hpp>
 #include <pith/exchange/mean_norm.hpp>
 #include <pith/pith.hpp>
 
@@ -83,6 +85,14 @@ int main() {
   // expected-error {{pith: this communicator lacks all_reduce(exec, span<double>, reduction), which a mean norm needs}}
   auto gathers = sample::gathers_only();
   pith::clip_to_mean_norm<float>(pith::seq, gathers, pith::span<float>(x), ws);
+#elif defined(NO_SWAPS)
+  // expected-error {{pith: pairwise<Comm> needs a Comm with send_recv}}
+  auto pairs = pith::pairwise<sample::gathers_only>();
+  pairs.all_gather(pith::seq, pith::span<std::byte const>(payload), pith::span<std::byte>(payload));
+#elif defined(NO_PIECES)
+  // expected-error {{pith: reproducible_sums<Comm> needs a Comm with all_to_all}}
+  auto sums = pith::reproducible_sums<sample::gathers_only>();
+  sums.all_reduce(pith::seq, pith::span<float>(x), pith::reduction::sum);
 #else
   pith::compress(pith::seq, codec, x, payload, state, ws);
   pith::decompress(pith::seq, codec, payload, x, state, ws);

@@ -105,8 +105,8 @@ struct optional_calls {
   /// use this call.
   bool send_recv = false;
   /// Reduce-scatter: reduce_scatter(exec, mine, part, how) computes the elementwise sum or maximum of the arrays `mine`
-  /// of all ranks. The result is divided into `size()` equal pieces, and `part` on rank r receives piece r. The spans
-  /// `mine` and `part` must not overlap. The element types are those of all_reduce. pith itself does not use this call.
+  /// of all ranks. The result is divided into `size()` equal pieces, and `part` on rank r receives piece r. The
+  /// element types are those of all_reduce. pith itself does not use this call.
   bool reduce_scatter = false;
   /// Broadcast: broadcast(exec, x, root). x on every rank becomes a copy of x on rank `root`.
   bool broadcast = false;

@@ -59,6 +59,9 @@ class pairwise : public detail::communicator_adaptor<Comm> {
   /// Sends piece(r) to each rank r, and receives n bytes from each rank.
   template <class E, class Piece>
   completed swap(E const& exec, std::size_t n, Piece const& piece, span_on<E, std::byte> all) {
+    static_assert(calls_of<Comm, E>.send_recv,
+                  "pith: pairwise<Comm> needs a Comm with send_recv(exec, span<std::byte const>, unsigned, "
+                  "span<std::byte>, unsigned)");
     exec.copy(all.data() + rank() * n, piece(rank()).data(), n);
     for (unsigned round = 0; round < rounds(); ++round) {
       auto const other = partner(round);

@@ -161,6 +161,9 @@ class reproducible_sums : public detail::communicator_adaptor<Comm> {
   /// Adds all ranks' values of this rank's part, and writes the sums to the start of `memory->pieces`.
   template <class T, class E>
   void add_up(E const& exec, span<std::byte const> x, detail::lent<std::unique_ptr<parts>>& memory, reduction how) {
+    static_assert(calls_of<Comm, E>.all_to_all,
+                  "pith: reproducible_sums<Comm> needs a Comm with all_to_all(exec, span<std::byte const>, "
+                  "span<std::byte>)");
     auto& pieces = (*memory)->pieces;
     memory.wait(exec, [&] { return comm_.all_to_all(exec, x, span<std::byte>(pieces)); });
     auto const n = pieces.size() / size() / sizeof(T);
