@@ -226,6 +226,9 @@ struct unsent_and_sent_sink {
 
   template <class Team, class Count, class A>
   PITH_HD void store(Team const& team, std::uint64_t first, Count count, A* sent) const {
+    if constexpr (!std::same_as<In, A>) {
+      team.for_each(count, [=](std::uint32_t i) { sent[i] = delivered(sent[i]); });
+    }
     from.keep(team, first, count, sent);
     auto const tensor = to;
     team.for_each(count, [=](std::uint32_t i) { tensor.put(first + i, sent[i]); });
@@ -235,8 +238,14 @@ struct unsent_and_sent_sink {
   { return from.fetch(i); }
   template <class Element, class A>
   PITH_HD void put(std::uint64_t i, Element const& was, A sent) const {
-    from.keep(i, was, sent);
-    to.put(i, sent);
+    from.keep(i, was, delivered(sent));
+    to.put(i, delivered(sent));
+  }
+
+ private:
+  /// The value that the tensor can hold.
+  PITH_HD static accum<In> delivered(accum<In> sent) {
+    return element_cast<accum<In>>(saturated_cast<In>(sent));
   }
 };
 

@@ -248,7 +248,17 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     if constexpr (detail::has_after_exchange<F, In, E>) {
       policy_.after_exchange(cx, mean, policy_part(replicated), policy_part(local));
     }
-    detail::narrow<In>(cx.exec, mean, x);
+    deliver<In>(cx, mean, x, local);
+  }
+  /// Converts the mean to In. The policy keeps the part that In cannot hold.
+  template <class In, class E>
+  void deliver(context<In, E> const& cx, values_on<E, accum<In>> mean, values_on<E, In> x, auto& local) const {
+    if constexpr (detail::adds_unsent<F, In, E>) {
+      cx.exec.for_each_index(cx.dims.n, detail::narrow_keeping<In>{mean.data, x.data});
+      policy_.add_unsent(cx, mean, policy_part(local));
+    } else {
+      detail::narrow<In>(cx.exec, mean, x);
+    }
   }
 
   /// Updates the policy's state when the mean is known.

@@ -139,6 +139,11 @@ class momentum_correction {
         cx.dims.n, detail::keep_momentum<A>{p.data, sent.data, mine.momentum.data(), mine.residual.data(),
                                             static_cast<A>(factor), options_.nesterov, options_.masks && !is_dense});
   }
+  template <real In, executor E>
+  void add_unsent(context<In, E> const& cx, values_on<E, accum<In>> unsent, local<accum<In>, E>& mine) const {
+    using A = accum<In>;
+    cx.exec.for_each_index(cx.dims.n, detail::add<A, A>{unsent.data, mine.residual.data()});
+  }
   template <class A, executor E>
   void rescale(E const& exec, double factor, no_state&, local<A, E>& mine) const {
     detail::rescale_buffer(exec, factor, mine.momentum);

@@ -22,7 +22,7 @@ any_request<Comm, E> reduce(E const& exec, Comm& comm, element_kind kind, span_o
 /// The name of a function that a transfer needs and the communicator lacks; null if the communicator has all functions.
 inline char const* lacking_call(optional_calls const& has, transfer const& moves) {
   auto const how = moves.how;
-  if (how == transport::all_to_all && !has.all_to_all)
+  if ((how == transport::all_to_all || how == transport::mean) && !has.all_to_all)
     return "all_to_all(exec, span<std::byte const>, span<std::byte>)";
   if ((how == transport::swap || how == transport::shift) && !has.send_recv)
     return "send_recv(exec, span<std::byte const>, unsigned, span<std::byte>, unsigned)";
@@ -76,6 +76,7 @@ any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, elemen
       break;
     case transport::sum: return reduce(exec, comm, kind, out, reduction::sum);
     case transport::max: return reduce(exec, comm, kind, out, reduction::max);
+    case transport::mean: break;
   }
   throw std::logic_error(sentence("transfer: the communicator lacks a transport of this codec"));
 }
