@@ -126,7 +126,7 @@ constexpr unsigned arrivals(transport how, unsigned ranks) {
 /// The number of pieces that a rank produces: one per rank, or one for all ranks.
 constexpr unsigned pieces(transport how, unsigned ranks) { return how == transport::all_to_all ? ranks : 1; }
 
-/// The size of a round's pieces in bytes. Pieces that arrive separately are padded, so that the next piece is aligned.
+/// The bytes of one piece of a round. A piece that arrives separately is padded, so that the next piece is aligned.
 constexpr std::size_t padded_bytes(transfer const& moves) {
   return comes_apart(moves.how) ? align_up(moves.bytes(), section_alignment) : moves.bytes();
 }

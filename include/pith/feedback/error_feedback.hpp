@@ -27,11 +27,11 @@ inline constexpr unverified_t unverified{};
 /// stores the compression error. With the default policy `residual`, p is g plus the residual.
 ///
 ///   requires    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute error bound.
-///               With other codecs the residual can grow without bound (std::invalid_argument when the state is made).
-///               A memoryless policy accepts any C
+///               With other codecs, whose residual can grow without bound, make_state throws std::invalid_argument. A
+///               memoryless policy accepts any C
 ///   state       the states of F and C. If F is residual, its state is n rank-local elements of accum<In>
-///   complexity  one pass over g and the residual if C is an engine that reads from a source (ext/source.hpp), such as
-///               a quantizer or top_k; three passes with power_sgd. For other codecs, one additional decoding, and
+///   complexity  one pass over g and the residual if C encodes from a source (ext/source.hpp), as quantizers and top_k
+///               do; three passes with power_sgd. For other codecs, one additional decoding, and
 ///               scratch memory of 2 n elements of accum<In> in addition to C's scratch memory
 ///   properties  terminal: `|` cannot append a stage. With F = residual, the sum of the decoded payloads plus the
 ///               residual equals the sum of the gradients
