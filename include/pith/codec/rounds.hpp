@@ -84,7 +84,7 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
   } else {
     if (sums(c) == sum_form::none) return {transport::all_gather, element_kind::bytes, payload_bytes<In>(c, dims)};
     auto const kind = value_kind<In>(c);
-    auto const how = is_narrow(kind) && ranks > 1 ? transport::mean : transport::sum;
+    auto const how = is_narrow(kind) ? transport::mean : transport::sum;
     auto const moves = transfer{how, kind, c.output_shape(dims).n};
     if (auto const payload = payload_bytes<In>(c, dims); payload != moves.bytes()) {
       throw std::invalid_argument(sentence("stage: a summable stage must have no side information, got ",

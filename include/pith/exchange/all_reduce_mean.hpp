@@ -24,21 +24,19 @@ void require_grouped(C const& codec, shape const& dims, sub_communicators<Comm> 
   }
 }
 
-/// Runs the round of a codec whose 16-bit values have a mean: an all-to-all, then an all-gather.
+/// Runs a round whose transfer is a mean: an all-to-all, then an all-gather.
 template <class In, class E, class Comm, class C>
-void run_mean(E const& exec, Comm& comm, C const& codec, transfer const& moves, values_on<E, In> x,
-              codec_state<In, C, E>& state, workspace_on<E>& ws) {
-  auto const scope = ws.mark();
-  auto const cx = state.context_on(exec, ws, comm.size());
+void run_mean(E const& exec, Comm& comm, C const& codec, unsigned round, transfer const& moves, values_on<E, In> x,
+              codec_state<In, C, E>& state, context<In, E> const& cx) {
   auto const bytes = bytes_of(moves, cx.ranks);
-  auto const all = ws.take_bytes(bytes.sent), pieces = ws.take_bytes(bytes.received);
-  auto const out = all.first(moves.bytes()), part = all.first(all.size() / cx.ranks);
+  auto const all = cx.ws.take_bytes(bytes.sent), pieces = cx.ws.take_bytes(bytes.received);
+  auto const out = all.first(moves.bytes()), part = all.first(all.size() / comm.size());
   clear_padding<E>(exec, all, out.size());
-  produce<In>(codec, cx, 0, values_on<E, In const>(x), out, state.replicated(), state.local());
+  produce<In>(codec, cx, round, values_on<E, In const>(x), out, state.replicated(), state.local());
   move_bytes(exec, comm, transport::all_to_all, moves.kind, 0, all, pieces).wait(exec);
-  average(exec, moves.kind, pieces, cx.ranks, part.data());
+  average(exec, moves.kind, pieces, comm.size(), part.data());
   move_bytes(exec, comm, transport::all_gather, moves.kind, 0, part, pieces).wait(exec);
-  absorb<In>(codec, cx, 0, received_on<E>{pieces.first(out.size())}, x, state.replicated(), state.local());
+  absorb<In>(codec, cx, round, received_on<E>{pieces.first(out.size())}, x, state.replicated(), state.local());
 }
 
 /// Runs a round of one tensor: produces, transfers, waits and absorbs.
@@ -48,7 +46,8 @@ void run_round(E const& exec, sub_communicators<Comm>& comms, C const& codec, un
   auto const scope = ws.mark();
   auto const cx = state.context_on(exec, ws, comms.size());
   auto const moves = transfer_of<In>(codec, round, cx.dims, cx.ranks);
-  if (moves.how == transport::mean) return run_mean<In>(exec, comms.all(), codec, moves, x, state, ws);
+  if (moves.how == transport::mean)
+    return run_mean<In>(exec, comms.of(moves.among), codec, round, moves, x, state, cx);
   auto const ranks = moves.among.ranks(comms.size());
   auto const bytes = bytes_of(moves, comms.size());
   auto const sent = ws.take_bytes(bytes.sent), gathered = ws.take_bytes(bytes.received);

@@ -68,7 +68,7 @@ class bucket_rounds {
     for (auto const& g : plan_.rounds()[round]) {
       if (g.completes_mean()) continue;
       for (auto const& s : g.slots) {
-        produce(exec, all, round, g, s, out(g, at), ws);
+        produce(exec, all, g, s, out(g, at), ws);
         transfers.test(exec);
       }
     }
@@ -98,7 +98,7 @@ class bucket_rounds {
         continue;
       }
       for (auto const& s : g.slots) {
-        all.absorb(exec, s.tensor, g.completes_mean() ? round - 1 : round, g.is_gathered(), received(g, s, at), ws);
+        all.absorb(exec, s.tensor, s.round, g.is_gathered(), received(g, s, at), ws);
         transfers.test(exec);
       }
     }
@@ -136,13 +136,13 @@ class bucket_rounds {
 
   /// Produces the payload of a tensor. If `g.pieces` > 1, the payload is divided into `g.pieces` pieces, which begin
   /// `g.bytes` bytes apart in the group's buffer.
-  static void produce(E const& exec, tensors& all, unsigned round, group const& g, slot const& s,
-                      span_on<E, std::byte> to, workspace_on<E>& ws) {
-    if (g.pieces == 1) return all.produce(exec, s.tensor, round, to.subspan(s.offset, s.bytes), ws);
+  static void produce(E const& exec, tensors& all, group const& g, slot const& s, span_on<E, std::byte> to,
+                      workspace_on<E>& ws) {
+    if (g.pieces == 1) return all.produce(exec, s.tensor, s.round, to.subspan(s.offset, s.bytes), ws);
     auto const scope = ws.mark();
     auto const size = s.bytes * g.pieces;
     auto const staged = ws.take_bytes(size);
-    all.produce(exec, s.tensor, round, staged, ws);
+    all.produce(exec, s.tensor, s.round, staged, ws);
     for (unsigned r = 0; r < g.pieces; ++r)
       exec.copy(to.data() + r * g.bytes + s.offset, staged.data() + r * s.bytes, s.bytes);
   }

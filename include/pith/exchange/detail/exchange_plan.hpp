@@ -16,9 +16,10 @@ namespace pith::inline v0::detail {
 /// and one transfer moves the buffers of a group.
 class exchange_plan {
  public:
-  /// The position of one tensor's buffer in its group.
+  /// The position in its group of the buffer that a codec produces or absorbs in one of its rounds.
   struct slot {
     std::size_t tensor, offset, bytes;
+    unsigned round;
   };
   /// A group sends `pieces` buffers of `bytes` bytes each. The group's memory begins at the offset `out` in the memory
   /// for produced payloads, and at the offset `gathered` in the memory for received payloads.
@@ -46,11 +47,16 @@ class exchange_plan {
   /// the bytes include the payloads of all ranks.
   explicit exchange_plan(std::size_t most_bytes = std::size_t{1} << 30) : most_bytes_(most_bytes) {}
 
-  void add(std::size_t tensor, std::size_t in_round, transfer const& moves, unsigned ranks) {
-    if (rounds_.size() <= in_round) rounds_.resize(in_round + 1);
-    auto& to = group_of(rounds_[in_round], moves, ranks);
-    to.slots.push_back({tensor, to.bytes, moves.bytes()});
+  /// Adds a round of a tensor's codec. The rounds of a tensor are added in order. A mean takes two rounds of the plan, so
+  /// later rounds of the codec move.
+  void add(std::size_t tensor, unsigned round, transfer const& moves, unsigned ranks) {
+    means_ = round == 0 ? 0 : means_;
+    auto const at = round + means_;
+    if (rounds_.size() <= at) rounds_.resize(at + 1);
+    auto& to = group_of(rounds_[at], moves, ranks);
+    to.slots.push_back({tensor, to.bytes, moves.bytes(), round});
     to.bytes += align_up(moves.bytes(), section_alignment);
+    means_ += moves.how == transport::mean;
   }
 
   /// Adds the all-gathers that complete means, and sets the offsets of the groups in each round. All rounds use the
@@ -74,12 +80,12 @@ class exchange_plan {
   /// keep their offsets.
   template <class F>
   void resize(F const& bytes) {
-    for (std::size_t r = 0; r < rounds_.size(); ++r) {
-      for (auto& g : rounds_[r]) {
+    for (auto& r : rounds_) {
+      for (auto& g : r) {
         if (!g.is_gathered()) continue;
         g.bytes = 0;
         for (auto& s : g.slots) {
-          s.bytes = bytes(s.tensor, static_cast<unsigned>(r));
+          s.bytes = bytes(s.tensor, s.round);
           s.offset = g.bytes;
           g.bytes += align_up(s.bytes, section_alignment);
         }
@@ -137,6 +143,7 @@ class exchange_plan {
   }
 
   std::size_t most_bytes_;
+  unsigned means_ = 0;  ///< number of earlier rounds of the same tensor that are means
   std::vector<round> rounds_;
   std::size_t out_bytes_ = 0, gathered_bytes_ = 0, part_bytes_ = 0;
 };

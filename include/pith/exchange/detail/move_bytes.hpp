@@ -11,12 +11,16 @@
 
 namespace pith::inline v0::detail {
 
-/// Starts an in-place all-reduce of bytes, which are elements of the given kind.
+/// Starts an in-place all-reduce of bytes, which are elements of the given kind. Only transport::mean transfers
+/// elements of 16 bits, so the communicator may lack all-reduces of them.
 template <class Comm, class E>
 any_request<Comm, E> reduce(E const& exec, Comm& comm, element_kind kind, span_on<E, std::byte> bytes, reduction how) {
   return with_elements<space_of<E>>(
       kind, bytes.data(), bytes.size() / kind_bytes(kind),
-      [&](auto elements) -> any_request<Comm, E> { return comm.all_reduce(exec, elements, how); });
+      [&]<class T>(span<T, space_of<E>> elements) -> any_request<Comm, E> {
+        if constexpr (!is_narrow(kind_of<T>())) return comm.all_reduce(exec, elements, how);
+        throw std::logic_error(sentence("transfer: an all-reduce of 16-bit elements must be a mean"));
+      });
 }
 
 /// The name of a function that a transfer needs and the communicator lacks; null if the communicator has all functions.
