@@ -58,9 +58,10 @@ class bucket_rounds {
   /// Whether `produce()` of a round can run before `absorb()` of the previous round.
   bool is_deep() const { return is_deep_; }
 
-  /// Sets the payload sizes of this step, which depend on the tensors' capacities in this step.
+  /// Sets the payload sizes of this step, which depend on the tensors' capacities in this step. The plan has space for
+  /// full capacities, so that each later step can use any capacities.
   void begin_step(tensors const& all) {
-    if (all.is_predicted()) plan_.resize([&](std::size_t tensor, unsigned r) { return all.moves(tensor, r).bytes(); });
+    if (all.is_predicted()) plan_.resize([&](std::size_t tensor, unsigned r) { return all.moved_bytes(tensor, r); });
   }
 
   void produce(E const& exec, tensors& all, unsigned round, memory const& at, workspace_on<E>& ws,

@@ -65,9 +65,13 @@ class exchanged_tensors {
 
   unsigned rounds(std::size_t tensor) const { return codecs_[tensor].rounds(specs_[tensor].dims, ranks_); }
   unsigned depth(std::size_t tensor) const { return codecs_[tensor].depth(); }
-  /// The transfer of a tensor in a round, for the tensor's capacity in the current step.
+  /// The transfer of a tensor in a round, at full capacity.
   transfer moves(std::size_t tensor, unsigned round) const {
-    return transfer_of<In>(codecs_[tensor], round, dims(tensor), ranks_);
+    return transfer_of<In>(codecs_[tensor], round, specs_[tensor].dims, ranks_);
+  }
+  /// The number of bytes of this transfer, for the tensor's capacity in the current step.
+  std::size_t moved_bytes(std::size_t tensor, unsigned round) const {
+    return transfer_of<In>(codecs_[tensor], round, dims(tensor), ranks_).bytes();
   }
   std::size_t scratch_bytes(E const& exec, std::size_t tensor) const {
     auto const& all = specs_[tensor].dims;
