@@ -135,7 +135,7 @@ inline void require_words(char const* call, std::string_view own, std::string_vi
   auto const differing = differing_words{own.substr(first), saved.substr(first)};
   auto const here = take_line(own = differing.own), there = take_line(saved = differing.saved);
   require(!there.empty(), call, ": the state must also be of ", shown(here, 0), ", got one that ends before this line");
-  require(!here.empty(), call, ": the state must end after its last tensor, got one that is also of ", shown(there, 0));
+  require(!here.empty(), call, ": the state must be of nothing else, got one that is also of ", shown(there, 0));
   require(false, call, ": the state must be of ", shown(here, same - first), ", got one of ",
           shown(there, same - first), differing.advice());
 }
