@@ -207,11 +207,13 @@ class adaptive_exchange {
     return saved({controller_, step_, learning_rate_}, exchange_.export_state());
   }
   /// All ranks call import_state. If the state of one rank is wrong, that rank throws the error of
-  /// gradient_exchange::import_state, and the other ranks throw agreement_error. All ranks are then unchanged.
+  /// gradient_exchange::import_state, and the other ranks throw agreement_error. If the ranks' states were saved after
+  /// different steps, all ranks throw agreement_error. After these errors, all ranks are unchanged.
   void import_state(span<std::byte const> bytes) {
     exchange_.require_between_steps("import_state");
     auto next = std::optional<restored>();
     detail::require_success(exec_, *comm_, call, [&] { next.emplace(restore(bytes)); });
+    detail::require_one_moment(exec_, *comm_, call, {next->head.step});
     auto chosen = choices(next->controller, next->head.step);
     exchange_.import_state(next->states, codecs_at(chosen));
     choices_ = std::move(chosen);

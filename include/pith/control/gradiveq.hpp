@@ -186,8 +186,8 @@ class gradiveq {
   }
   /// Restores a state that `export_state` of an equal schedule returned. All ranks call this function before
   /// `import_state` of the exchange, since this function sets the exchange's codecs. If the state of one rank is wrong,
-  /// this rank throws std::invalid_argument, and the other ranks throw agreement_error. If the codecs of the ranks'
-  /// states differ, all ranks throw agreement_error. After these errors, all ranks are unchanged.
+  /// this rank throws std::invalid_argument, and the other ranks throw agreement_error. If the ranks' states were
+  /// saved after different steps, all ranks throw agreement_error. After these errors, all ranks are unchanged.
   void import_state(span<std::byte const> bytes) {
     auto const* const call = "gradiveq::import_state";
     exchange_->require_idle(call);
@@ -197,6 +197,7 @@ class gradiveq {
       next.emplace(restore(call, bytes));
       codings.emplace(codecs_for(next->phase, next->kernels));
     });
+    detail::require_one_moment(exec_, *comm_, call, {static_cast<std::uint64_t>(next->phase), next->steps});
     apply(*std::move(codings));
     kernels_ = std::move(next->kernels);
     begin(next->phase, next->steps, next->first);
