@@ -31,11 +31,11 @@ std::vector<float> read_gradient(unsigned step, unsigned rank) {
 }
 
 /// A call that returns the values from before the step.
-struct reading {
+struct step_reading {
   char const* name;
   std::function<double(exchange const&)> value;
 };
-std::vector<reading> const readings = {
+std::vector<step_reading> const step_readings = {
     {"traffic", [](exchange const& e) { return static_cast<double>(e.traffic().total()); }},
     {"gathered", [](exchange const& e) { return static_cast<double>(e.traffic().gathered); }},
     {"has_failed", [](exchange const& e) { return e.has_failed() ? 1.0 : 0.0; }},
@@ -46,11 +46,11 @@ std::vector<reading> const readings = {
     {"codecs", [](exchange const& e) { return static_cast<double>(e.codecs()[1].name().size()); }}};
 
 /// A call that is refused during a step.
-struct refusal {
+struct step_refusal {
   char const* name;
   std::function<void(exchange&)> call;
 };
-std::vector<refusal> const refusals_in_step = {
+std::vector<step_refusal> const refusals_in_step = {
     {"traffic of a subgroup", [](exchange& e) { e.traffic(pith::subgroup()); }},
     {"report", [](exchange& e) { e.report(); }},
     {"fed_back", [](exchange& e) { e.fed_back(0); }},
@@ -61,7 +61,7 @@ std::vector<refusal> const refusals_in_step = {
 
 std::vector<double> all_readings(exchange const& e) {
   auto values = std::vector<double>();
-  for (auto const& r : readings) values.push_back(r.value(e));
+  for (auto const& r : step_readings) values.push_back(r.value(e));
   return values;
 }
 

@@ -24,9 +24,9 @@ namespace {
 
 constexpr auto sent_dims = pith::matrix(24, 30);
 constexpr std::uint16_t sender_rank = 2;
-constexpr std::uint64_t sent_steps = 5, joined = 3;
+constexpr std::uint64_t sent_steps = 5, joined_at = 3;
 
-constexpr pith::tensor_id of_rank(std::uint16_t rank) { return {0x5eed, 7, rank}; }
+constexpr pith::tensor_id id_of_rank(std::uint16_t rank) { return {0x5eed, 7, rank}; }
 std::vector<float> sent_gradient(std::uint64_t step) {
   return narrow<float>(normal_vector(sent_dims.n, static_cast<unsigned>(step)));
 }
@@ -87,18 +87,18 @@ TEST_CASE("a receiver that joins later decodes the payloads of each codec") {
   for_each_text([](std::string_view text) {
     CAPTURE(text);
     auto const codec = pith::parse<float>(text);
-    auto const make = [&](std::uint16_t rank) { return pith::compressor<float>(codec, sent_dims, of_rank(rank)); };
+    auto const make = [&](std::uint16_t rank) { return pith::compressor<float>(codec, sent_dims, id_of_rank(rank)); };
     auto const sent = sent_by(make(sender_rank));
     auto const expected = received_in_step(make(1), sent);
     CHECK(is_end_of(received_from(1, make(0), sent), expected));
-    CHECK(is_end_of(received_from(joined, make(3), sent), expected));
-    CHECK(is_end_of(received_from(joined, make(sender_rank), sent), expected));
+    CHECK(is_end_of(received_from(joined_at, make(3), sent), expected));
+    CHECK(is_end_of(received_from(joined_at, make(sender_rank), sent), expected));
   });
 }
 
 TEST_CASE("a receiver with other steps, or with an imported state, decodes a payload of a given step") {
   auto const codec = pith::random_k(0.1) | pith::qsgd<8>();
-  auto const make = [&](std::uint16_t rank) { return pith::compressor<float>(codec, sent_dims, of_rank(rank)); };
+  auto const make = [&](std::uint16_t rank) { return pith::compressor<float>(codec, sent_dims, id_of_rank(rank)); };
   auto const sent = sent_by(make(sender_rank));
   auto const expected = received_in_step(make(1), sent);
   auto ahead = make(1), resumed = make(1);
@@ -118,17 +118,17 @@ TEST_CASE("a receiver with other steps, or with an imported state, decodes a pay
 
 TEST_CASE("a receiver on several threads decodes the same values") {
   auto const codec = pith::hadamard() | pith::random_blocks(0.25, 64);
-  auto const sent = sent_by(pith::make_compressor<float>(pith::seq, codec, sent_dims, of_rank(sender_rank)));
+  auto const sent = sent_by(pith::make_compressor<float>(pith::seq, codec, sent_dims, id_of_rank(sender_rank)));
   auto pool = pith::thread_pool(3);
   auto const par = pith::par_executor(pool);
-  CHECK(is_end_of(received_from(joined, pith::make_compressor<float>(par, codec, sent_dims, of_rank(1)), sent),
-                  received_in_step(pith::make_compressor<float>(pith::seq, codec, sent_dims, of_rank(1)), sent)));
+  CHECK(is_end_of(received_from(joined_at, pith::make_compressor<float>(par, codec, sent_dims, id_of_rank(1)), sent),
+                  received_in_step(pith::make_compressor<float>(pith::seq, codec, sent_dims, id_of_rank(1)), sent)));
 }
 
 TEST_CASE("without a step of its own, a receiver refuses a payload of an unknown step") {
   auto const codec = pith::random_k(0.1);
-  auto const sent = sent_by(pith::compressor<float>(codec, sent_dims, of_rank(sender_rank)));
-  auto receiver = pith::compressor<float>(codec, sent_dims, of_rank(1));
+  auto const sent = sent_by(pith::compressor<float>(codec, sent_dims, id_of_rank(sender_rank)));
+  auto receiver = pith::compressor<float>(codec, sent_dims, id_of_rank(1));
   auto x = std::vector<float>(sent_dims.n, 7), untouched = x;
   auto const saved = receiver.export_state();
   CHECK_THROWS_WITH_AS(receiver.decompress(sent[0], x, sender_rank),

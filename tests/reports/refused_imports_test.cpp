@@ -37,7 +37,7 @@ using pith::seq;
 std::vector<pith::tensor_spec> const imported_tensors = {{"conv", {96, 8}}, {"bias", {12}}, {"head", {40}}};
 constexpr std::size_t imported_elements = 148;
 
-pith::self_communicator& alone() {
+pith::self_communicator& one_rank() {
   static auto comm = pith::self_communicator();
   return comm;
 }
@@ -57,16 +57,16 @@ bytes joined(bytes a, bytes const& b) {
 }
 
 /// An object that imports states. `save` returns what `load` accepts, and `look` returns all that a test can see.
-struct subject {
+struct import_subject {
   std::function<bytes()> save;
   std::function<void(bytes const&)> load;
   std::function<bytes()> step, look = save;
 };
-/// A kind of subject. A saved state is sealed by a checksum, or is one that a controller saved.
+/// A kind of such objects. A saved state is sealed by a checksum, or is one that a controller saved.
 struct importer {
   std::string name;
   bool is_sealed;
-  std::function<subject()> make;
+  std::function<import_subject()> make;
 };
 
 /// An importer of an exchange that `make` returns.
@@ -75,17 +75,17 @@ importer exchange_of(std::string name, Make make) {
   return {std::move(name), true, [make] {
             auto e = std::make_shared<decltype(make())>(make());
             auto const steps = std::make_shared<unsigned>(0);
-            return subject{[e] { return e->export_state(); }, [e](bytes const& from) { e->import_state(from); },
-                           [e, steps] {
-                             auto g = imported_gradient((*steps)++);
-                             e->all_reduce_mean(g);
-                             return bytes_of(g);
-                           }};
+            return import_subject{[e] { return e->export_state(); }, [e](bytes const& from) { e->import_state(from); },
+                                  [e, steps] {
+                                    auto g = imported_gradient((*steps)++);
+                                    e->all_reduce_mean(g);
+                                    return bytes_of(g);
+                                  }};
           }};
 }
 importer plain_exchange(char const* text, pith::exchange_options const& options = {}) {
   return exchange_of(std::string("exchange of ") + text, [=] {
-    return pith::make_exchange<float>(seq, alone(), imported_tensors, pith::parse<float>(text), options);
+    return pith::make_exchange<float>(seq, one_rank(), imported_tensors, pith::parse<float>(text), options);
   });
 }
 /// ... that imports states together with codecs.
@@ -94,31 +94,32 @@ importer exchange_with_codecs(char const* text) {
   one.name += " with codecs";
   one.make = [text] {
     auto e = std::make_shared<pith::gradient_exchange<float, pith::seq_executor, pith::self_communicator>>(
-        seq, alone(), imported_tensors, pith::parse<float>(text));
+        seq, one_rank(), imported_tensors, pith::parse<float>(text));
     auto const steps = std::make_shared<unsigned>(0);
     auto const others = std::vector<pith::any_codec<float>>(3, pith::parse<float>("ef(scaled_sign(8))"));
-    return subject{[e] { return e->export_state(); },
-                   [=](bytes const& from) {
-                     CHECK_THROWS_AS(e->import_state(from, others), std::invalid_argument);
-                     e->import_state(from, e->codecs());
-                   },
-                   [=] {
-                     auto g = imported_gradient((*steps)++);
-                     e->all_reduce_mean(g);
-                     return bytes_of(g);
-                   },
-                   [e] {
-                     auto seen = e->export_state();
-                     for (auto const letter : e->codecs()[0].name()) seen.push_back(static_cast<std::byte>(letter));
-                     return seen;
-                   }};
+    return import_subject{[e] { return e->export_state(); },
+                          [=](bytes const& from) {
+                            CHECK_THROWS_AS(e->import_state(from, others), std::invalid_argument);
+                            e->import_state(from, e->codecs());
+                          },
+                          [=] {
+                            auto g = imported_gradient((*steps)++);
+                            e->all_reduce_mean(g);
+                            return bytes_of(g);
+                          },
+                          [e] {
+                            auto seen = e->export_state();
+                            for (auto const letter : e->codecs()[0].name())
+                              seen.push_back(static_cast<std::byte>(letter));
+                            return seen;
+                          }};
   };
   return one;
 }
 template <class R>
-importer adaptive(R const& controller) {
+importer adaptive_of(R const& controller) {
   return exchange_of("adaptive exchange of " + controller.name(), [=] {
-    auto e = pith::make_adaptive_exchange<float>(seq, alone(), imported_tensors,
+    auto e = pith::make_adaptive_exchange<float>(seq, one_rank(), imported_tensors,
                                                  pith::parse<float>("ef(rated(top_k(0.25)))"), controller);
     e.set_learning_rate(0.1);
     return e;
@@ -129,12 +130,12 @@ importer compressor_of(char const* text) {
             auto c =
                 std::make_shared<pith::compressor<float>>(pith::parse<float>(text), pith::vector(imported_elements));
             auto const steps = std::make_shared<unsigned>(0);
-            return subject{[c] { return c->export_state(); }, [c](bytes const& from) { c->import_state(from); },
-                           [c, steps] {
-                             auto g = imported_gradient((*steps)++);
-                             c->decompress(c->compress(g), g);
-                             return bytes_of(g);
-                           }};
+            return import_subject{[c] { return c->export_state(); }, [c](bytes const& from) { c->import_state(from); },
+                                  [c, steps] {
+                                    auto g = imported_gradient((*steps)++);
+                                    c->decompress(c->compress(g), g);
+                                    return bytes_of(g);
+                                  }};
           }};
 }
 template <class R>
@@ -142,15 +143,15 @@ importer controller_of(R const& fresh) {
   return {fresh.name(), false, [fresh] {
             auto c = std::make_shared<R>(fresh);
             auto const steps = std::make_shared<std::uint64_t>(0);
-            return subject{[c] { return c->save(); }, [c](bytes const& from) { c->load(from); },
-                           [c, steps] {
-                             auto reports = std::vector<pith::rate_report>();
-                             for (auto const rate : pith::detail::rates_to_measure(*c, ++*steps, 0))
-                               reports.push_back({0, rate, 2.0 + static_cast<double>(*steps), 1 + rate, 100});
-                             double const gradients[] = {1.0 + static_cast<double>(*steps % 3)};
-                             c->observe({*steps, 0.1, 1, {reports.data(), reports.size()}, {gradients, 1}});
-                             return bytes_of({static_cast<float>(c->decide(*steps + 1, 0))});
-                           }};
+            return import_subject{[c] { return c->save(); }, [c](bytes const& from) { c->load(from); },
+                                  [c, steps] {
+                                    auto reports = std::vector<pith::rate_report>();
+                                    for (auto const rate : pith::detail::rates_to_measure(*c, ++*steps, 0))
+                                      reports.push_back({0, rate, 2.0 + static_cast<double>(*steps), 1 + rate, 100});
+                                    double const gradients[] = {1.0 + static_cast<double>(*steps % 3)};
+                                    c->observe({*steps, 0.1, 1, {reports.data(), reports.size()}, {gradients, 1}});
+                                    return bytes_of({static_cast<float>(c->decide(*steps + 1, 0))});
+                                  }};
           }};
 }
 
@@ -183,11 +184,11 @@ struct scheduled {
 /// A schedule after `before` steps.
 importer schedule_after(unsigned before) {
   return {"gradiveq after " + std::to_string(before) + " steps", true, [before] {
-            auto s = std::make_shared<scheduled<pith::self_communicator>>(alone());
+            auto s = std::make_shared<scheduled<pith::self_communicator>>(one_rank());
             for (unsigned i = 0; i < before; ++i) s->step();
-            return subject{[s] { return s->schedule.export_state(); },
-                           [s](bytes const& from) { s->schedule.import_state(from); }, [s] { return s->step(); },
-                           [s] { return s->look(); }};
+            return import_subject{[s] { return s->schedule.export_state(); },
+                                  [s](bytes const& from) { s->schedule.import_state(from); }, [s] { return s->step(); },
+                                  [s] { return s->look(); }};
           }};
 }
 
@@ -211,11 +212,11 @@ std::vector<importer> importers() {
           compressor_of("ef(top_k(0.25)|qsgd<4>)"),
           compressor_of("ef(power_sgd(2))"),
           compressor_of("random_k(0.5)"),
-          adaptive(gravac),
-          adaptive(accordion),
-          adaptive(l_greco),
-          adaptive(warm_up),
-          adaptive(fixed),
+          adaptive_of(gravac),
+          adaptive_of(accordion),
+          adaptive_of(l_greco),
+          adaptive_of(warm_up),
+          adaptive_of(fixed),
           controller_of(gravac),
           controller_of(accordion),
           controller_of(l_greco),
@@ -227,7 +228,7 @@ std::vector<importer> importers() {
 }
 
 /// The sizes at which a state is cut off.
-std::vector<std::size_t> cuts(std::size_t size) {
+std::vector<std::size_t> cut_sizes(std::size_t size) {
   auto all = std::vector<std::size_t>{0, 1, 7, 8, 31, 32, 33, size / 4, size / 2, size / 2 + 1};
   for (std::size_t back = 1; back < 40; ++back) all.push_back(size - std::min(back, size));
   std::erase_if(all, [size](std::size_t cut) { return cut >= size; });
@@ -241,15 +242,15 @@ bytes sealed_again(bytes state, std::size_t at) {
   return state;
 }
 
-/// A subject, its saved state, and what it showed before it saw bad states.
-struct trial {
-  explicit trial(importer const& kind) : one(kind.make()) {
+/// An object, its saved state, and what it showed before it saw bad states.
+struct import_trial {
+  explicit import_trial(importer const& kind) : one(kind.make()) {
     for (int i = 0; i < 3; ++i) one.step();
     saved = one.save();
     seen = one.look();
   }
 
-  /// Whether the subject refuses a state. Then the subject must be as before.
+  /// Whether the object refuses a state. Then the object must be as before.
   bool refuses(bytes const& state) {
     try {
       one.load(state);
@@ -262,12 +263,12 @@ struct trial {
     return false;
   }
 
-  subject one;
+  import_subject one;
   bytes saved, seen;
 };
 
-void show_damaged(trial& t, bool is_sealed) {
-  for (auto const cut : cuts(t.saved.size())) {
+void show_damaged(import_trial& t, bool is_sealed) {
+  for (auto const cut : cut_sizes(t.saved.size())) {
     auto const is_refused = t.refuses(bytes(t.saved.begin(), t.saved.begin() + static_cast<std::ptrdiff_t>(cut)));
     CHECK((is_refused || !is_sealed));
   }
@@ -289,10 +290,10 @@ void show_damaged(trial& t, bool is_sealed) {
 TEST_CASE("an object that refuses a state is as before") {
   auto const kinds = importers();
   auto states = std::vector<bytes>();
-  for (auto const& kind : kinds) states.push_back(trial(kind).saved);
+  for (auto const& kind : kinds) states.push_back(import_trial(kind).saved);
   for (auto const& kind : kinds) {
     CAPTURE(kind.name);
-    auto t = trial(kind), twin = trial(kind);
+    auto t = import_trial(kind), twin = import_trial(kind);
     show_damaged(t, kind.is_sealed);
     for (auto const& state : states) t.refuses(state);
     for (int i = 0; i < 4; ++i) CHECK(t.one.step() == twin.one.step());

@@ -20,10 +20,10 @@
 namespace {
 
 using bytes = std::vector<std::byte>;
-using specs = std::vector<pith::tensor_spec>;
+using message_tensors = std::vector<pith::tensor_spec>;
 
 /// The message of a call that throws, without the name of the call.
-std::string message_of(std::function<void()> const& call) {
+std::string refusal_message(std::function<void()> const& call) {
   try {
     call();
   } catch (std::invalid_argument const& e) {
@@ -34,58 +34,59 @@ std::string message_of(std::function<void()> const& call) {
   return "accepted";
 }
 
-bytes state_of(specs const& tensors, char const* codec = "identity", pith::exchange_options const& options = {}) {
+bytes saved_state_of(message_tensors const& tensors, char const* codec = "identity",
+                     pith::exchange_options const& options = {}) {
   auto comm = pith::self_communicator();
   return pith::make_exchange<float>(pith::seq, comm, tensors, pith::parse<float>(codec), options).export_state();
 }
 /// The refusal of a state by an exchange of two tensors, "a" and "b".
-std::string refusal(bytes const& state) {
+std::string refusal_of_two(bytes const& state) {
   auto comm = pith::self_communicator();
   auto e = pith::make_exchange<float>(pith::seq, comm, {{"a", {4}}, {"b", {8}}}, pith::parse<float>("identity"));
-  return message_of([&] { e.import_state(state); });
+  return refusal_message([&] { e.import_state(state); });
 }
-bytes cut(bytes state, std::size_t size) {
+bytes cut_to(bytes state, std::size_t size) {
   state.resize(size);
   return state;
 }
-std::string sized(std::size_t expected, std::size_t got) {
+std::string sizes_in_words(std::size_t expected, std::size_t got) {
   return "it must have " + std::to_string(expected) + " bytes, got " + std::to_string(got);
 }
 
 }  // namespace
 
 TEST_CASE("a file that is cut off or too long is called so") {
-  auto const whole = state_of({{"a", {4}}, {"b", {8}}});
+  auto const whole = saved_state_of({{"a", {4}}, {"b", {8}}});
   auto const size = whole.size();
   for (std::size_t const got : {std::size_t{0}, std::size_t{1}, std::size_t{31}})
-    CHECK(refusal(cut(whole, got)) ==
+    CHECK(refusal_of_two(cut_to(whole, got)) ==
           "the state is cut off: it must have at least 32 bytes, got " + std::to_string(got));
   for (std::size_t const got : {std::size_t{32}, std::size_t{40}, size / 2, size - 1})
-    CHECK(refusal(cut(whole, got)) == "the state is cut off: " + sized(size, got));
+    CHECK(refusal_of_two(cut_to(whole, got)) == "the state is cut off: " + sizes_in_words(size, got));
   for (std::size_t const got : {size + 1, size + 8, 2 * size})
-    CHECK(refusal(cut(whole, got)) == "the state has trailing bytes: " + sized(size, got));
-  CHECK(refusal(whole) == "accepted");
-  CHECK(message_of([&] { pith::reshard({cut(whole, size - 1)}, 2); }) ==
-        "pith::reshard: states[0]: the state is cut off: " + sized(size, size - 1));
+    CHECK(refusal_of_two(cut_to(whole, got)) == "the state has trailing bytes: " + sizes_in_words(size, got));
+  CHECK(refusal_of_two(whole) == "accepted");
+  CHECK(refusal_message([&] { pith::reshard({cut_to(whole, size - 1)}, 2); }) ==
+        "pith::reshard: states[0]: the state is cut off: " + sizes_in_words(size, size - 1));
 }
 
 TEST_CASE("a state of other tensors names the tensor") {
-  CHECK(refusal(state_of({{"b", {8}}, {"a", {4}}})) ==
+  CHECK(refusal_of_two(saved_state_of({{"b", {8}}, {"a", {4}}})) ==
         "the state must be of tensor \"a\" of 4 elements in 1 rows, codec identity, got one of tensor \"b\" of 8 "
         "elements "
         "in 1 rows, codec identity: list the tensors in the order of the job that saved the state");
-  CHECK(refusal(state_of({{"a", {4}}, {"c", {8}}})) ==
+  CHECK(refusal_of_two(saved_state_of({{"a", {4}}, {"c", {8}}})) ==
         "the state must be of tensor \"b\" of 8 elements in 1 rows, codec identity, got one of tensor \"c\" of 8 "
         "elements "
         "in 1 rows, codec identity");
-  CHECK(refusal(state_of({{"b", {8}}})) ==
+  CHECK(refusal_of_two(saved_state_of({{"b", {8}}})) ==
         "the state must be of tensor \"a\" of 4 elements in 1 rows, codec identity, got one of tensor \"b\" of 8 "
         "elements "
         "in 1 rows, codec identity");
-  CHECK(refusal(state_of({{"a", {4}}})) ==
+  CHECK(refusal_of_two(saved_state_of({{"a", {4}}})) ==
         "the state must also be of tensor \"b\" of 8 elements in 1 rows, codec identity, got one that ends before this "
         "line");
-  CHECK(refusal(state_of({{"a", {4}}, {"b", {8}}, {"c", {1}}})) ==
+  CHECK(refusal_of_two(saved_state_of({{"a", {4}}, {"b", {8}}, {"c", {1}}})) ==
         "the state must be of nothing else, got one that is also of tensor \"c\" of 1 elements in 1 rows, codec "
         "identity");
 }
@@ -94,7 +95,7 @@ TEST_CASE("the message shows where long lines differ") {
   auto comm = pith::self_communicator();
   auto const name = std::string(500, 'x');
   auto e = pith::make_exchange<float>(pith::seq, comm, {{name + "1", {4}}}, pith::parse<float>("identity"));
-  auto const words = message_of([&] { e.import_state(state_of({{name + "2", {4}}})); });
+  auto const words = refusal_message([&] { e.import_state(saved_state_of({{name + "2", {4}}})); });
   CHECK(words.find("xxx1\" of 4 elements") != std::string::npos);
   CHECK(words.find("xxx2\" of 4 elements") != std::string::npos);
   CHECK(words.size() < 500);
@@ -110,21 +111,21 @@ TEST_CASE("a state of another rank says that each rank has its own") {
   pith::run_ranks(2, [&](pith::thread_communicator comm) { states[comm.rank()] = make(comm).export_state(); });
   pith::run_ranks(2, [&](pith::thread_communicator comm) {
     auto e = make(comm);
-    words[comm.rank()] = message_of([&] { e.import_state(states[1 - comm.rank()]); });
+    words[comm.rank()] = refusal_message([&] { e.import_state(states[1 - comm.rank()]); });
   });
   CHECK(words[0] == "the state must be of rank 0 of 2, got one of rank 1 of 2" + own);
   CHECK(words[1] == "the state must be of rank 1 of 2, got one of rank 0 of 2" + own);
-  CHECK(refusal(states[0]) ==
+  CHECK(refusal_of_two(states[0]) ==
         "the state must be of rank 0 of 1, got one of rank 0 of 2: reshard() converts states for another number of "
         "ranks");
-  CHECK(refusal(states[1]) ==
+  CHECK(refusal_of_two(states[1]) ==
         "the state must be of rank 0 of 1, got one of rank 1 of 2: reshard() converts states for another number of "
         "ranks");
   auto const of_rank = [](std::uint16_t rank) {
     return pith::compressor<float>(pith::parse<float>("identity"), {4}, {1, 2, rank});
   };
   auto compressor = of_rank(0);
-  CHECK(message_of([&] { compressor.import_state(of_rank(3).export_state()); }) ==
+  CHECK(refusal_message([&] { compressor.import_state(of_rank(3).export_state()); }) ==
         "pith::compressor::import_state: the state must be of rank 0, got one of rank 3" + own);
 }
 
@@ -137,7 +138,7 @@ TEST_CASE("states of one job that do not fit together say which to pass") {
     e.all_reduce_mean(g);
     later[comm.rank()] = e.export_state();
   });
-  auto const refused = [](std::vector<bytes> const& of) { return message_of([&] { pith::reshard(of, 2); }); };
+  auto const refused = [](std::vector<bytes> const& of) { return refusal_message([&] { pith::reshard(of, 2); }); };
   CHECK(refused({states[0], states[0]}) ==
         "pith::reshard: states[1]: the rank must be above 0, that of the state before, got 0: pass the state of each "
         "rank once, in rank order");
@@ -151,7 +152,7 @@ TEST_CASE("states of one job that do not fit together say which to pass") {
 }
 
 TEST_CASE("a learning rate of 0 says what to do in the first step of a warm-up") {
-  auto const refused = [](double rate) { return message_of([&] { pith::ef_sign policy(rate); }); };
+  auto const refused = [](double rate) { return refusal_message([&] { pith::ef_sign policy(rate); }); };
   auto const range = std::string("pith::ef_sign: learning_rate must be in [1e-30, 1e30], got ");
   CHECK(refused(0) == range + "0: skip the exchange in steps with learning rate 0, which change no parameter");
   CHECK(refused(-1) == range + "-1");

@@ -111,11 +111,11 @@ void compress(E const&, C const&, X&&, Payload&&, S&, workspace_on<E>&) { detail
 
 namespace detail {
 
-/// Decodes a payload of the encoding `id`.
+/// Decodes the payload of the encoding `id`.
 template <class In, executor E, class C>
-void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload,
-                span_on<E, std::type_identity_t<In>> x, codec_state<In, C, E>& state, workspace_on<E>& ws,
-                encoding_id const& id) {
+void decompress_as(E const& exec, C const& codec, span_on<E, std::byte const> payload,
+                   span_on<E, std::type_identity_t<In>> x, codec_state<In, C, E>& state, workspace_on<E>& ws,
+                   encoding_id const& id) {
   auto const environment = detail::default_float_environment();
   auto const& dims = state.dims();
   auto const size = payload_bytes<In>(codec, dims);
@@ -138,7 +138,7 @@ void decompress(E const& exec, C const& codec, span_on<E, std::byte const> paylo
                 std::uint16_t from) {
   auto id = state.id();
   id.rank = from;
-  detail::decompress<In>(exec, codec, payload, x, state, ws, id);
+  detail::decompress_as<In>(exec, codec, payload, x, state, ws, id);
 }
 
 /// Decodes a payload that this rank compressed.

@@ -78,7 +78,7 @@ class compressor {
     id.step = sent_step_.data();
     id.rank = from;
     auto ws = workspace_on<E>(scratch_.view());
-    detail::decompress<In>(exec_, codec_, payload, x, state_, ws, id);
+    detail::decompress_as<In>(exec_, codec_, payload, x, state_, ws, id);
   }
   /// Decodes a payload of rank `from` into `x`. The payload must be of this compressor's current step.
   void decompress(span_on<E, std::byte const> payload, span_on<E, In> x, std::uint16_t from) {
