@@ -158,3 +158,14 @@ TEST_CASE("a learning rate of 0 says what to do in the first step of a warm-up")
   CHECK(refused(-1) == range + "-1");
   CHECK(refused(1e31) == range + "1e+31");
 }
+
+TEST_CASE("only states that reshard can convert are referred to it") {
+  auto const refused = [](char const* kind) {
+    auto const words = [&](char const* ranks) { return std::string(kind) + "\nrank 0 of " + ranks + "\n"; };
+    return refusal_message([&] { pith::detail::require_words("import", words("2"), words("3")); });
+  };
+  CHECK(refused("gradiveq") == "pith::import: the state must be of rank 0 of 2, got one of rank 0 of 3");
+  CHECK(refused("gradient_exchange") ==
+        "pith::import: the state must be of rank 0 of 2, got one of rank 0 of 3: reshard() converts states for another "
+        "number of ranks");
+}

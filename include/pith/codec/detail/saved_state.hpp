@@ -81,7 +81,7 @@ inline saved_parts open_states(char const* call, span<std::byte const> saved) {
   require(std::equal(head.magic, head.magic + sizeof head.magic, saved_header().magic), call,
           ": the state must begin with \"pistate\", got other bytes: pass what export_state returned");
   require(head.format == saved_header().format, call, ": the state must be of format ", saved_header().format - '0',
-          ", got ", head.format - '0', ": import it with the version of pith that saved it");
+          ", got ", head.format - '0');
   require_size_of(call, head, saved.size());
   auto const sum = checksum_of_saved(saved);
   require(sum == head.checksum, call, ": the state is damaged: its checksum must be ", head.checksum, ", got ", sum);
@@ -113,6 +113,7 @@ inline bool has_line(std::string_view words, std::string_view line) {
 /// Two descriptions from the first line on that differs.
 struct differing_words {
   std::string_view own, saved;
+  bool is_exchange;  ///< of a gradient_exchange, whose states reshard() converts
 
   /// Returns advice for the error message.
   char const* advice() const {
@@ -120,7 +121,7 @@ struct differing_words {
     auto const here = take_line(own_left), there = take_line(saved_left);
     if (here.starts_with("rank ") && ranks_in(here) == ranks_in(there))
       return ": each rank saves its own state and imports its own state";
-    if (here.starts_with("rank ")) return ": reshard() converts states for another number of ranks";
+    if (here.starts_with("rank ") && is_exchange) return ": reshard() converts states for another number of ranks";
     if (here.starts_with("tensor ") && has_line(own_left, there) && has_line(saved_left, here))
       return ": list the tensors in the order of the job that saved the state";
     return "";
@@ -132,7 +133,7 @@ struct differing_words {
 inline void require_words(char const* call, std::string_view own, std::string_view saved) {
   if (own == saved) return;
   auto const same = common_letters(own, saved), first = own.substr(0, same).rfind('\n') + 1;  // npos + 1 is 0
-  auto const differing = differing_words{own.substr(first), saved.substr(first)};
+  auto const differing = differing_words{own.substr(first), saved.substr(first), own.starts_with(exchange_word)};
   auto const here = take_line(own = differing.own), there = take_line(saved = differing.saved);
   require(!there.empty(), call, ": the state must also be of ", shown(here, 0), ", got one that ends before this line");
   require(!here.empty(), call, ": the state must be of nothing else, got one that is also of ", shown(there, 0));
