@@ -201,8 +201,7 @@ void decode_sum_of_terms(C const& c, context<In, E> const& cx, span_on<E, std::b
                          Replicated const& replicated) {
   auto const factor = mean_factor<In>(c, cx.dims, cx.ranks);
   if constexpr (std::same_as<C, identity>) {
-    if (factor != 1)
-      return copy_scaled(cx.exec, reinterpret_cast<In const*>(in.data()), x.data, x.capacity, factor);
+    if (factor != 1) return copy_scaled(cx.exec, reinterpret_cast<In const*>(in.data()), x.data, x.capacity, factor);
   }
   decode_payload<In>(c, cx, in, x, replicated);
   rescale<In>(cx.exec, x, factor);

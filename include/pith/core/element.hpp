@@ -167,9 +167,10 @@ PITH_HD constexpr accum<T> largest_finite() {
 /// Converts a value to `T`. A finite value that is too large for T becomes the largest finite value of its sign.
 template <real T>
 PITH_HD inline T saturated_cast(accum<T> value) {
+  if constexpr (std::same_as<T, accum<T>>) return value;
   auto const most = largest_finite<T>();
-  if (!is_finite(value)) return element_cast<T>(value);
-  return element_cast<T>(value > most ? most : value < -most ? -most : value);
+  auto const bounded = value > most ? most : value < -most ? -most : value;
+  return element_cast<T>(is_finite(value) ? bounded : value);
 }
 
 /// The name of an element type in digests and messages.

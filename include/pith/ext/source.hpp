@@ -186,9 +186,9 @@ struct tensor_sink {
   accum<In> factor;
 
   /// Rounds the value of one rank to the type In, as in a decoding of a single payload.
-  PITH_HD static accum<In> rounded(accum<In> value) { return element_cast<accum<In>>(element_cast<In>(value)); }
+  PITH_HD static accum<In> rounded(accum<In> value) { return element_cast<accum<In>>(saturated_cast<In>(value)); }
 
-  PITH_HD void put(std::uint64_t i, accum<In> sum) const { x[i] = element_cast<In>(factor * sum); }
+  PITH_HD void put(std::uint64_t i, accum<In> sum) const { x[i] = saturated_cast<In>(factor * sum); }
 
   struct nothing {};
   PITH_HD static nothing fetch(std::uint64_t) { return {}; }
@@ -197,7 +197,7 @@ struct tensor_sink {
   /// Writes the values of an octet, as `put` does for one value.
   template <class Run>
   PITH_HD void put_run(std::uint64_t first, Run const& run, accum<In> const* sum) const {
-    run.write(x + first, [&](std::uint32_t i) { return element_cast<In>(factor * sum[i]); });
+    run.write(x + first, [&](std::uint32_t i) { return saturated_cast<In>(factor * sum[i]); });
   }
 };
 

@@ -303,10 +303,10 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   static constexpr bool fuses_exchange = fuses<In, E> && (exchanges_from_source<In, E> || !collective<C, accum<In>, E>);
   /// True if the codec encodes p in one pass for every shape. The code for several passes is then not compiled.
   template <class In, class E>
-  static constexpr bool always_fuses = fuses<In, E> && detail::always_has_source<F> && detail::always_encodes_from<C, E>;
+  static constexpr bool always_fuses = fuses<In, E>&& detail::always_has_source<F>&& detail::always_encodes_from<C, E>;
   template <class In, class E>
   static constexpr bool always_encodes_at_once =
-      always_fuses<In, E> && fuses_exchange<In, E> && !exchanges_from_source<In, E>;
+      always_fuses<In, E>&& fuses_exchange<In, E> && !exchanges_from_source<In, E>;
   template <class In, class E>
   bool is_fused([[maybe_unused]] shape const& dims) const {
     if constexpr (always_fuses<In, E>) {

@@ -75,9 +75,9 @@ concept has_after_exchange = requires(F const& f, context<In, E> const& cx, valu
 };
 
 template <class F, class In, class E>
-concept adds_unsent = !std::same_as<In, accum<In>> && requires(F const& f, context<In, E> const& cx,
-                                                               values_on<E, accum<In>> unsent,
-                                                               local_of<F, In, E>& local) {
+concept adds_unsent =
+    !std::same_as<In, accum<In>> &&
+    requires(F const& f, context<In, E> const& cx, values_on<E, accum<In>> unsent, local_of<F, In, E>& local) {
   f.add_unsent(cx, unsent, local);
 };
 

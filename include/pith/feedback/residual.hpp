@@ -83,7 +83,8 @@ class residual : private Weights {
   static constexpr bool is_reproducible = true;
 
   constexpr residual() = default;
-  explicit constexpr residual(double of_residual, double of_gradient = 1) : Weights(weights(of_residual, of_gradient)) {}
+  explicit constexpr residual(double of_residual, double of_gradient = 1)
+      : Weights(weights(of_residual, of_gradient)) {}
 
   template <class A, executor E>
   struct local {
@@ -158,8 +159,8 @@ class residual : private Weights {
   }
 };
 
-residual(double) -> residual<detail::chosen_weights>;
-residual(double, double) -> residual<detail::chosen_weights>;
+residual(double)->residual<detail::chosen_weights>;
+residual(double, double)->residual<detail::chosen_weights>;
 
 static_assert(feedback<residual<>, float, archetype>);
 

@@ -34,7 +34,7 @@ class cast : public codec_base {
   }
   template <real In, executor E>
   void decode(context<In, E> const& cx, encoded_on<E, T const> y, values_on<E, In> x) const {
-    cx.exec.for_each_index(x.capacity, detail::convert<In, T>{y.values.data, x.data});
+    cx.exec.for_each_index(x.capacity, detail::saturate<In, T>{y.values.data, x.data});
   }
 
  private:

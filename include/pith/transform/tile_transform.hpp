@@ -102,7 +102,7 @@ struct transform_block {
   PITH_HD void transform(Team const& team, memory& fast, std::uint64_t first, Count count) const {
     auto const* const p = from.load(team, first, count, fast.data());
     auto* const to = y + first;
-    team.for_each(count, [=](std::uint32_t i) { to[i] = element_cast<In>(p[i]); });
+    team.for_each(count, [=](std::uint32_t i) { to[i] = saturated_cast<In>(p[i]); });
   }
 };
 template <class Sink, class In, std::uint32_t Span>

@@ -76,7 +76,7 @@ struct add_entries {
     if (is_last) {
       auto* const out = x + first;
       auto const share = factor;
-      team.for_each(count, [=](std::uint32_t i) { out[i] = element_cast<In>(share * sum[i]); });
+      team.for_each(count, [=](std::uint32_t i) { out[i] = saturated_cast<In>(share * sum[i]); });
     } else {
       team.for_each(count, [=](std::uint32_t i) { kept[i] = sum[i]; });
     }

@@ -26,6 +26,23 @@ struct convert {
   bool are_aligned() const { return is_vector_aligned(from) && is_vector_aligned(to); }
 };
 
+/// Sets to[i] to from[i], converted to `To`. Finite values beyond the range of To become its largest finite value.
+template <class To, class From>
+struct saturate {
+  From const* from;
+  To* to;
+  PITH_HD void operator()(std::uint64_t i) const { to[i] = bounded(from[i]); }
+  template <class Run>
+  PITH_HD void operator()(std::uint64_t i, Run const& run) const {
+    auto const x = run.read(from + i);
+    run.write(to + i, [&](std::uint32_t lane) { return bounded(x[lane]); });
+  }
+  bool are_aligned() const { return is_vector_aligned(from) && is_vector_aligned(to); }
+
+ private:
+  PITH_HD static To bounded(From v) { return saturated_cast<To>(element_cast<accum<To>>(v)); }
+};
+
 /// Sets to[i] to from[i] times `factor`, computed in accum<To>.
 template <class To, class From>
 struct scale {
@@ -41,7 +58,7 @@ struct scale {
   bool are_aligned() const { return is_vector_aligned(from) && is_vector_aligned(to); }
 
  private:
-  PITH_HD To scaled(From v) const { return element_cast<To>(factor * element_cast<accum<To>>(v)); }
+  PITH_HD To scaled(From v) const { return saturated_cast<To>(factor * element_cast<accum<To>>(v)); }
 };
 
 /// Sets to[i] to from[i] times *factor. `factor` points into the executor's memory.

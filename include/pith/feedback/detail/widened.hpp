@@ -27,7 +27,7 @@ std::size_t wide_bytes(shape const& dims) {
 template <class In, class E>
 void narrow(E const& exec, values_on<E, accum<In>> y, values_on<E, In> x) {
   if (static_cast<void const*>(y.data) == x.data) return;
-  exec.for_each_index(x.capacity, convert<In, accum<In>>{y.data, x.data});
+  exec.for_each_index(x.capacity, saturate<In, accum<In>>{y.data, x.data});
 }
 
 /// Sets x to `mean`, converted to In, and `mean` to the part of it that x cannot hold. This part is 0 where the mean is
@@ -46,9 +46,7 @@ struct narrow_keeping {
 template <class In>
 struct round_to {
   accum<In>* values;
-  PITH_HD void operator()(std::uint64_t i) const {
-    values[i] = element_cast<accum<In>>(saturated_cast<In>(values[i]));
-  }
+  PITH_HD void operator()(std::uint64_t i) const { values[i] = element_cast<accum<In>>(saturated_cast<In>(values[i])); }
 };
 
 }  // namespace pith::inline v0::detail
