@@ -120,6 +120,8 @@ struct hadamard_rule {
 ///   emits       n values of In, padded with zeros to whole tiles; no side information
 ///   requires    a tile size of 64 or 256 elements (std::invalid_argument); both are powers of four
 ///   complexity  log2(tile) additions per element
+///   errors      a value may grow to sqrt(tile) times the largest of its tile. For In = half, values beyond 65504 become
+///               65504, with their sign
 ///   on NaN      NaN or infinity spreads over the whole tile
 ///   properties  a rotation, reproducible; no isometry if the tile size does not divide n
 ///   reference   Suresh, Yu, Kumar and McMahan, Distributed Mean Estimation with Limited Communication, ICML 2017
