@@ -139,6 +139,7 @@ class momentum_correction {
         cx.dims.n, detail::keep_momentum<A>{p.data, sent.data, mine.momentum.data(), mine.residual.data(),
                                             static_cast<A>(factor), options_.nesterov, options_.masks && !is_dense});
   }
+  auto& residual_in(auto& mine) const { return mine.residual; }
   template <class A, executor E>
   void rescale(E const& exec, double factor, no_state&, local<A, E>& mine) const {
     detail::rescale_buffer(exec, factor, mine.momentum);

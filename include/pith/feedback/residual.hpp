@@ -121,6 +121,7 @@ class residual : private Weights {
     cx.exec.for_each_index(cx.dims.n,
                            detail::keep_unsent<A>{p.data, sent.data, mine.residual.data(), static_cast<A>(this->beta)});
   }
+  auto& residual_in(auto& mine) const { return mine.residual; }
   template <class A, executor E>
   void rescale(E const& exec, double factor, no_state&, local<A, E>& mine) const {
     detail::rescale_buffer(exec, factor, mine.residual);
