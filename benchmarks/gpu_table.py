@@ -2,7 +2,8 @@
 """benchmarks/gpu_table.py — the results of benchmarks/gpu.sh as one JSON and as Markdown.
 
     gpu_table.py DIR PARTS TITLE     reads DIR/gpu_bench.json, DIR/gpu_peers.csv and PARTS, the lines "part|result";
-                                     writes DIR/gpu.json, prints Markdown
+                                     writes DIR/gpu.json, prints Markdown without the peers,
+                                     whose times include calls of the host
 """
 import csv
 import json
@@ -56,17 +57,6 @@ def operation_cells(name, of, sizes):
     return [code(name), f"{last['bytes_per_element']:.3g}", ratio, str(last["launches"]), *times]
 
 
-def peer_table(rows):
-    copies = {row["n"]: float(row["seconds"]) for row in rows if row["method"] == "memcpy"}
-    lines = heading(["peer", "operation", "us", "x copy", "error", "computes"])
-    for row in rows:
-        seconds = float(row["seconds"])
-        x_copy = number(seconds / copies[row["n"]]) if row["n"] in copies else ""
-        what = code(f"{row['verb']} {row['method']}/{row['n']}")
-        lines.append(line([row["peer"], what, number(seconds * 1e6), x_copy, row["error"], row["computes"]]))
-    return lines
-
-
 def main():
     if len(sys.argv) != 4:
         sys.exit(__doc__)
@@ -80,8 +70,6 @@ def main():
     tables = [parts_table(parts)]
     if rows:
         tables.append(benchmark_table(rows))
-    if peers:
-        tables.append(peer_table(peers))
     print("\n" + "\n\n".join("\n".join(lines) for lines in [["### " + title], *tables]))
 
 

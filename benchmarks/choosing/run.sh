@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# benchmarks/choosing/run.sh — tables and figures of docs/choosing.md, from CSVs of network/run.sh and grace/run.sh.
+# benchmarks/choosing/run.sh — the table of docs/choosing.md, from the CSV of network/run.sh.
 #
 #   benchmarks/choosing/run.sh              seconds, after minutes of compiling
 #   benchmarks/choosing/run.sh --no-build   with the program of an earlier build
@@ -9,8 +9,4 @@ if [[ ${1-} != --no-build ]]; then
   cmake --preset host
   cmake --build --preset host --target choosing
 fi
-choosing() { build/host/benchmarks/choosing docs/figures/network.csv docs/figures/grace_throughput.csv "$@"; }
-choosing > docs/figures/choosing.csv
-choosing --into docs/choosing.md
-gnuplot -c benchmarks/choosing/break_even.gp docs/figures/choosing.csv docs/figures/choosing_break_even.svg
-gnuplot -c benchmarks/choosing/steps.gp docs/figures/choosing.csv docs/figures/network.csv docs/figures/choosing_steps.svg
+build/host/benchmarks/choosing docs/figures/network.csv --into docs/choosing.md

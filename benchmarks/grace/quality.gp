@@ -1,4 +1,4 @@
-# benchmarks/grace/quality.gp — one row per method: accuracy, data volume and throughput.
+# benchmarks/grace/quality.gp — one row per method: accuracy, data volume and predicted throughput.
 #
 #   gnuplot -c quality.gp FROM.csv TO.svg
 set datafile separator comma
@@ -20,7 +20,7 @@ set xlabel 'data volume over that of dense float'
 plot ARG1 skip 1 using 9:(-$0) with points linecolor rgb '#1f77b4' pointtype 7
 set key top right Left reverse samplen 1 opaque box linecolor rgb '#cccccc'
 set xrange [*:30]
-set xlabel 'throughput over that of dense float'
+set xlabel 'predicted throughput over that of dense float'
 plot ARG1 skip 1 using 10:(-$0) with points linecolor rgb '#1f77b4' pointtype 7 title '1 Gbit/s', \
   ARG1 skip 1 using 11:(-$0) with points linecolor rgb '#ff7f0e' pointtype 6 title '10 Gbit/s', \
   ARG1 skip 1 using 13:(-$0) with points linecolor rgb '#2ca02c' pointtype 8 title '100 Gbit/s'

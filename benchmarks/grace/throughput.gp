@@ -1,4 +1,5 @@
-# benchmarks/grace/throughput.gp — steps per second over link rates, relative to dense float and to dense bfloat16.
+# benchmarks/grace/throughput.gp — predicted steps per second over link rates, relative to dense float and bfloat16.
+# All lines are dashed, because no step over a link was measured.
 #
 #   gnuplot -c throughput.gp FROM.csv TO.svg
 set datafile separator comma
@@ -14,7 +15,7 @@ do for [i = 1:n] {
 }
 curve(i, column, colour) = sprintf(", ARG1 skip 1 every ::%d::%d using 9:%d with lines linewidth 2 " \
   ."linecolor rgb '%s' dashtype %s title method[%d]", each * (i - 1), each * i - 1, column, colour, \
-  family[i] eq 'none' ? "'.'" : '1', i)
+  family[i] eq 'none' ? "'.'" : "'-'", i)
 colours = '#1f77b4 #d62728 #2ca02c #ff7f0e #9467bd #17becf #8c564b #e377c2 #bcbd22'
 
 set terminal svg size 1150, 900 noenhanced font 'sans,12' background 'white'
@@ -26,14 +27,14 @@ set key bottom left Left reverse samplen 1.5 maxrows 6
 set xrange [rate_min:rate_max]
 set yrange [0.0005:100]
 set ytics ('0.01' 0.01, '0.1' 0.1, '1' 1, '10' 10, '100' 100)
-set multiplot layout 2, 3 title sprintf("Throughput of ResNet-50's gradients, %d ranks: " \
-  ."a step computes %g ms (assumed), encodes and decodes on one thread of a CPU (measured)", ranks, compute)
+set multiplot layout 2, 3 title sprintf("Predicted, not measured: steps per second of ResNet-50, %d ranks, " \
+  ."%g ms of computing (assumed), encoding and decoding on one CPU thread (measured)", ranks, compute)
 do for [column = 10:11] {
   if (column == 11) { set key off }
   do for [panel in 'quantization sparsification other'] {
     set title panel eq 'other' ? 'hybrid and low rank' : panel
     set xlabel column == 11 ? 'Gbit/s' : ''
-    set ylabel panel eq 'quantization' ? 'over dense '.(column == 10 ? 'float' : 'bfloat16') : ''
+    set ylabel panel eq 'quantization' ? 'predicted, over dense '.(column == 10 ? 'float' : 'bfloat16') : ''
     curves = ''
     used = 0
     do for [i = 1:n] {

@@ -33,8 +33,6 @@ using bench::code, bench::heading;
 
 /// Seconds: ten times the burst that a token bucket passes at full speed.
 constexpr double shortest = 10e-3;
-/// How much slower than another choice a plan may be before it counts as an error.
-constexpr double slack = 0.05;
 
 /// A quantity of a row, such as a ratio, and the most that it may be.
 struct threshold {
@@ -83,22 +81,6 @@ double bytes_error(std::vector<row> const& rows, row const& r) {
   return std::abs(r.sent / r.reported / (ring->plain_sent / ring->reported) - 1);
 }
 
-/// How often the plan chooses the faster of dense and compressed, at each rate.
-std::string lines_of(std::vector<decision> const& all, std::vector<row> const& rows) {
-  auto text = std::string();
-  for (auto const rate : rates_of(rows)) {
-    auto places = std::size_t{0}, held = std::size_t{0};
-    for (auto const& d : all) {
-      if (d.ways[0].rate != rate) continue;
-      ++places;
-      held += !d.misses(slack);
-    }
-    append(text,
-           fmt::format("| plan compresses where that is faster | {:g} | | | | {} |", rate, verdict(held, places)));
-  }
-  return text;
-}
-
 std::string thresholds(std::vector<row> const& rows, oracle const& model) {
   auto const any = [](row const&) { return true; };
   auto const is_float = [](row const& r) { return r.codec == "identity"; };
@@ -119,7 +101,7 @@ std::string thresholds(std::vector<row> const& rows, oracle const& model) {
                         threshold{"the same, steps from 10 ms on", is_both, off_model, 0.2}}) {
     text += lines_of(t, rows);
   }
-  return text + lines_of(decisions(model, rows), rows);
+  return text;
 }
 
 double geometric_mean(std::vector<double> const& x) {
@@ -129,20 +111,17 @@ double geometric_mean(std::vector<double> const& x) {
 
 /// Times over those of each user's best choice: the mean, and the worst.
 std::string regrets(std::vector<decision> const& all) {
-  auto text = heading("codec", {"plan", "worst", "always", "worst", "never", "worst", "plan errs"}) + "\n";
+  auto text = heading("codec", {"plan", "worst", "always", "worst", "never", "worst"}) + "\n";
   for (auto const& family : families()) {
     auto each = std::vector<std::vector<double>>(3);
-    auto places = std::size_t{0}, errs = std::size_t{0};
     for (auto const& d : all) {
       if (d.family != family) continue;
       auto const times = std::array{d.plan(), d.always(), d.never()};
       for (auto&& [over_best, time] : ranges::views::zip(each, times)) over_best.push_back(time / d.best());
-      ++places;
-      errs += d.misses(slack);
     }
     text += fmt::format("| {} |", code(family));
     for (auto const& x : each) text += fmt::format(" {:.3f} | {:.2f} |", geometric_mean(x), ranges::max(x));
-    append(text, fmt::format(" {} of {} |", errs, places));
+    text += "\n";
   }
   return text;
 }

@@ -6,7 +6,6 @@
 #include <range/v3/algorithm/min.hpp>
 #include <range/v3/range/conversion.hpp>
 #include <range/v3/view/remove_if.hpp>
-#include <range/v3/view/slice.hpp>
 #include <range/v3/view/transform.hpp>
 #include <range/v3/view/unique.hpp>
 
@@ -25,23 +24,11 @@ struct decision {
 
   static constexpr std::size_t dense = 2;
 
-  double fastest(std::size_t from, std::size_t to) const {
-    return ranges::min(ways | ranges::views::slice(from, to) | ranges::views::transform(&row::step));
-  }
-  double best() const { return fastest(0, ways.size()); }
-  double best_dense() const { return fastest(0, dense); }
-  double best_compressed() const { return fastest(dense, ways.size()); }
-
-  bool compresses() const { return planned >= dense; }
+  double best() const { return ranges::min(ways | ranges::views::transform(&row::step)); }
   double plan() const { return ways[planned].step; }
   /// By dense float; by the codec's first exchange.
   double never() const { return ways[0].step; }
   double always() const { return ways[dense].step; }
-
-  /// Whether the plan errs by more than `slack`: dense where compression is faster, or compressed where it is slower.
-  bool misses(double slack) const {
-    return compresses() ? plan() > best_dense() * (1 + slack) : best_dense() > best_compressed() * (1 + slack);
-  }
 };
 
 inline bool same_place(row const& a, row const& b) { return a.rate == b.rate && a.workload == b.workload; }

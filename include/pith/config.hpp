@@ -4,7 +4,7 @@
 #include <bit>
 
 #if __cplusplus < 202002L
-#error "pith needs C++20: compile with -std=c++20 (for nvcc too)"
+#error "pith needs C++20: compile with -std=c++20 (for nvcc too); ignore the errors after this one"
 #endif
 
 // The flags that -ffast-math implies are rejected too, if the compiler defines macros for these flags. clang++ 14
@@ -12,7 +12,7 @@
 #if (defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) ||              \
      defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)) && \
     !defined(PITH_ALLOW_FAST_MATH)
-#error "pith: -ffast-math breaks NaN handling and equal bytes on all ranks; PITH_ALLOW_FAST_MATH compiles without them"
+#error "pith: -ffast-math (also part of -Ofast) breaks NaN and equal means: compile this file with -fno-fast-math"
 #endif
 
 #if defined(__CUDACC__)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Every error that the library throws, read from its headers: docs/errors.md.
 
-    errors.py docs/errors.md            fails where the page differs from the headers
-    errors.py docs/errors.md --update   writes the page
+    tests/docs/errors.py docs/errors.md            fails where the page differs from the headers
+    tests/docs/errors.py docs/errors.md --update   writes the page
+
+In place of a value that a header computes, the page has a word in italics (WORDS) or, for a number, a letter.
 """
 import pathlib
 import re
@@ -29,6 +31,42 @@ HEADINGS = {
     "std::runtime_error": "a computation that does not end",
     "std::logic_error": "a codec that contradicts itself",
 }
+
+# The word in place of a value: of the first pattern that is found in "header: expression". All other values are numbers.
+WORDS = [
+    (r"advice_for|or_else", ": *advice*"),
+    (r"compress\.hpp: unit", " elements"),
+    (r"empty\(\) \? \"no further line\"", "*line*"),
+    (r"proposal\(", ": *proposal*."),
+    (r"listed\(", "*list*"),
+    (r"least == most", " to *more*"),
+    (r"most == 1 \?", " arguments"),
+    (r"syntax\.hpp: others", ""),
+    (r"syntax\.hpp: beyond", ""),
+    (r"syntax\.hpp: (at_<|word|digits|angle|text_?$)|t\.text", "*text*"),
+    (r"syntax\.hpp: (expected|first|second|what)", "*word*"),
+    (r"gone_or_stuck", "*the ranks* are gone or stuck"),
+    (r"(cudaGet|cublasGet|ncclGet)\w+|mpi_request\.hpp: text", "*the library's message*"),
+    (r"describe\(|failure\.words", "*reason*"),
+    (r"agreement::names", "*property*"),
+    (r"words\(\)$", "*value*"),
+    (r"controller_\.name", "*controller*"),
+    (r"policy_\.name", "*policy*"),
+    (r"gather_name", "*mode*"),
+    (r"isa_name", "*instruction set*"),
+    (r"phase\)\]", "*phase*"),
+    (r"field_kinds|rank_states\.hpp: kind", "*kind*"),
+    (r"element_name|name_of|form\.element", "*type*"),
+    (r"tensors?(\(\))?(\[.*\])?\.name|state_check\.hpp: tensor|field\.tensor|p\.tensor", "*tensor*"),
+    (r"printable\(\{", "*bytes*"),
+    (r"[ .]name\(\)$|: (codec|method)$|printable\(h\.codec|frame\.hpp: name", "*codec*"),
+    (r": (call|verb|who(se)?_?|name_|memory\.call|collective|size_function|name\(\w\)|shown\(.*call)$", "*function*"),
+    (r"nccl\.hpp: what|threads\.hpp: other", "*function*"),
+    (r": (communicator|exchange)$", r"*\g<1>*"),
+    (r": (argument|what)$", "*argument*"),
+    (r": (line|form|line\..*)$", "*line*"),
+    (r"syntax\.hpp: name|stages\.hpp: t\.name|: name$", "*name*"),
+]
 
 
 def tokens(source):
@@ -74,18 +112,41 @@ def thrown(path):
             yield kind, begin + "".join(map(shown, arguments(words, i + 1)[first:]))
 
 
+def braced(words):
+    """Literal words and values {...}, in turn."""
+    depth, parts = 0, [""]
+    for letter in words:
+        depth -= letter == "}"
+        if letter in "{}" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+        depth += letter == "{"
+    return parts
+
+
+def readable(where, words):
+    """The message as people read it: a word or a letter in place of each value, the same one for equal values."""
+    parts, letters = braced(words), {}
+    for i in range(1, len(parts), 2):
+        value = f"{where}: {parts[i]}"
+        known = next((found.expand(word) for pattern, word in WORDS if (found := re.search(pattern, value))), None)
+        parts[i] = letters.setdefault(parts[i], "NMKLIJPQRS"[len(letters)]) if known is None else known
+    return "".join(parts).replace("<", "\\<").replace("|", "\\|")
+
+
 def page():
     of_kind = {kind: [] for kind in HEADINGS}
     for path in sorted(INCLUDE.rglob("*.*pp")) + sorted(INCLUDE.rglob("*.cuh")):
         where = path.relative_to(INCLUDE)
         for kind, words in thrown(path):
             if not words.endswith(("{parts...}", ": ")) and not words.startswith("{"):
-                of_kind[kind].append((str(where), words))
-    lines = ["# Errors", "", "What the library throws, with {values} as the headers compute them. `tests/docs/errors.py docs/errors.md`",
-             "compares this page with the headers; `--update` writes it.", ""]
+                of_kind[kind].append((str(where), readable(where, words)))
+    lines = ["# Errors", "", "Every error that the library throws. A word in *italics* or a capital letter stands for a value.",
+             "`tests/docs/errors.py docs/errors.md --update` writes this page from the headers.", ""]
     for kind, errors in of_kind.items():
         lines += [f"## `{kind}`: {HEADINGS[kind]}", "", "| header | error |", "|---|---|"]
-        lines += [f"| `{where}` | {words.replace('|', chr(92) + '|')} |" for where, words in dict.fromkeys(errors)]
+        lines += [f"| `{where}` | {words} |" for where, words in dict.fromkeys(errors)]
         lines += [""]
     return "\n".join(lines)
 

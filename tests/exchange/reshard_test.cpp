@@ -319,5 +319,5 @@ TEST_CASE("what no other number of ranks can go on with is refused with its tens
   CHECK(refusal_of(nodes, 3) ==
         "pith::reshard: ranks must be a multiple of 2, the ranks of a node, got 3 of tensor \"w\" of 5");
   CHECK(refusal_of(without(nodes, {1, 3}), 2) ==
-        "pith::reshard: states must have a rank of place 1 in its node of 2, got none of tensor \"w\" of 5");
+        "pith::reshard: states must have a rank with local rank 1 in its node of 2, got none of tensor \"w\" of 5");
 }

@@ -99,7 +99,20 @@ struct echo_communicator {
 
   template <pith::executor E>
   pith::completed all_gather(E const& exec, pith::span<std::byte const> mine, pith::span<std::byte> all) {
-    for (unsigned r = 0; r < Ranks; ++r) exec.copy(all.data() + r * mine.size(), mine.data(), mine.size());
+    for (unsigned r = 0; r < Ranks; ++r) {
+      auto const* const theirs = is_mean ? parts.data() + r * mine.size() : mine.data();
+      exec.copy(all.data() + r * mine.size(), theirs, mine.size());
+    }
+    is_mean = false;
+    return {};
+  }
+  /// The first transfer of a mean: the second brings the parts of the other ranks, whose means are their values.
+  template <pith::executor E>
+  pith::completed all_to_all(E const& exec, pith::span<std::byte const> mine, pith::span<std::byte> all) {
+    parts.assign(mine.begin(), mine.end());
+    is_mean = true;
+    auto const piece = mine.size() / Ranks;
+    for (unsigned r = 0; r < Ranks; ++r) exec.copy(all.data() + r * piece, mine.data(), piece);
     return {};
   }
   template <pith::executor E, class T>
@@ -118,6 +131,9 @@ struct echo_communicator {
   pith::completed broadcast(E const&, pith::span<std::byte>, unsigned) {
     return {};
   }
+
+  std::vector<std::byte> parts = {};
+  bool is_mean = false;
 };
 
 }  // namespace support

@@ -67,7 +67,7 @@ class chain : public codec_base {
   constexpr std::size_t scratch_bytes(E const& exec, shape const& dims) const {
     return detail::scratch_bytes_of<In>(tail(), exec, dims, scratch_bytes_of_last<In>(exec, dims));
   }
-  /// The byte offset of the chain's count in the side information. This count is that of the last variable-rate stage.
+  /// The byte offset of the chain's count in the side information. The last variable-rate stage writes this count.
   template <class In>
     requires(traits_of<S>.is_variable() || ...)
   constexpr std::size_t count_offset(shape const& dims) const { return detail::count_offset_of<0, In>(tail(), dims); }

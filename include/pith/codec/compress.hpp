@@ -23,11 +23,8 @@ std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims, un
     most = std::max(most, detail::exchange_scratch_bytes<In>(codec, exec, dims, ranks));
     std::size_t moving = 0;
     for (unsigned r = 0; r < codec.rounds(dims, ranks); ++r) {
-      auto const moves = detail::transfer_of<In>(codec, r, dims, ranks);
-      auto const piece = detail::padded_bytes(moves);
-      auto const out = piece * detail::pieces(moves.how, moves.among.ranks(ranks));
-      auto const in = piece * detail::arrivals(moves.how, moves.among.ranks(ranks));
-      moving = std::max(moving, scratch_for<std::byte>(out) + scratch_for<std::byte>(in));
+      auto const [sent, received] = detail::bytes_of(detail::transfer_of<In>(codec, r, dims, ranks), ranks);
+      moving = std::max(moving, scratch_for<std::byte>(sent) + scratch_for<std::byte>(received));
     }
     most += moving;
   }

@@ -11,8 +11,9 @@ namespace pith::inline v0 {
 /// A stage that emits every value unchanged.
 ///
 ///   emits       n values of In; no side information
-///   errors      in a mean of half values over N ranks, each rank divides its values by the smallest 2^k >= N, so that
-///               no sum overflows. Values below 2^(k - 14) are rounded to multiples of 2^(k - 24)
+///   errors      in a mean over N ranks, each rank divides its values by the smallest 2^k >= N, so that no sum overflows.
+///               Values of float below 2^(k - 126) and of double below 2^(k - 1022) lose digits. Values of half and
+///               bfloat16 are added in float, and the mean is rounded once
 ///   properties  unbiased (omega 0), contractive (delta 1), summable, reproducible
 class identity : public codec_base {
  public:

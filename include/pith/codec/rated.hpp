@@ -84,7 +84,7 @@ class rated : public codec_base {
   }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
-    return is_dense_ ? transfer{transport::sum, kind_of<In>(), dims.n}
+    return is_dense_ ? detail::transfer_of<In>(identity(), r, dims, ranks)
                      : detail::transfer_of<In>(codec_, r, dims, ranks);
   }
   template <class In>

@@ -4,6 +4,7 @@
 #include <pith/codec/capability.hpp>
 #include <pith/codec/codec.hpp>
 #include <pith/codec/detail/decoded_mean.hpp>
+#include <pith/codec/identity.hpp>
 #include <pith/codec/transfer.hpp>
 #include <pith/core/detail/convert.hpp>
 
@@ -82,7 +83,9 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
     return c.template round<In>(round, dims, ranks);
   } else {
     if (sums(c) == sum_form::none) return {transport::all_gather, element_kind::bytes, payload_bytes<In>(c, dims)};
-    auto const moves = transfer{transport::sum, value_kind<In>(c), c.output_shape(dims).n};
+    auto const kind = value_kind<In>(c);
+    auto const how = is_narrow(kind) ? transport::mean : transport::sum;
+    auto const moves = transfer{how, kind, c.output_shape(dims).n};
     if (auto const payload = payload_bytes<In>(c, dims); payload != moves.bytes()) {
       throw std::invalid_argument(sentence("stage: a summable stage must have no side information, got ",
                                            payload - moves.bytes(), " bytes of ", c.name()));
@@ -91,19 +94,27 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
   }
 }
 
-/// The number by which each rank divides its gradient before the transport sums the payloads. For sum_form::decode,
-/// this number is the number of ranks. For sum_form::encode and half values, it is a power of two, because a sum might
-/// overflow even if the mean does not. In all other cases, it is 1.
+/// The number by which each rank divides its gradient (sum_form::decode) or its payload (sum_form::encode) before the
+/// transport sums the payloads. For sum_form::encode, this number is a power of two: a sum might overflow even if the
+/// mean does not, and a power of two changes no digit. If the transport computes means, the number is 1.
 template <class In, class C>
 unsigned sum_divisor(C const& c, shape const& dims, unsigned ranks) {
   auto const form = sums(c);
-  if (form == sum_form::decode) return ranks;
-  if (form == sum_form::none) return 1;
-  return transfer_of<In>(c, 0, dims, ranks).kind == element_kind::f16 ? std::bit_ceil(ranks) : 1;
+  if (form == sum_form::none || transfer_of<In>(c, 0, dims, ranks).how == transport::mean) return 1;
+  return form == sum_form::decode ? ranks : std::bit_ceil(ranks);
 }
 
-/// True if a rank receives the other ranks' buffers separately, instead of a sum or maximum.
-constexpr bool comes_apart(transport how) { return how != transport::sum && how != transport::max; }
+/// The factor from the decoded sum to the mean. If the transport computes means, the factor is 1.
+template <class In, class C>
+double mean_factor(C const& c, shape const& dims, unsigned ranks) {
+  if (transfer_of<In>(c, 0, dims, ranks).how == transport::mean) return 1;
+  return static_cast<double>(sum_divisor<In>(c, dims, ranks)) / ranks;
+}
+
+/// True if a rank receives the other ranks' buffers separately, instead of a sum, maximum or mean.
+constexpr bool comes_apart(transport how) {
+  return how != transport::sum && how != transport::max && how != transport::mean;
+}
 
 /// The number of pieces that a rank receives: one from each rank, one from a single rank, or 0 if the transport reduces
 /// the buffers in place.
@@ -115,9 +126,25 @@ constexpr unsigned arrivals(transport how, unsigned ranks) {
 /// The number of pieces that a rank produces: one per rank, or one for all ranks.
 constexpr unsigned pieces(transport how, unsigned ranks) { return how == transport::all_to_all ? ranks : 1; }
 
-/// The size of a round's pieces in bytes. Pieces that arrive separately are padded, so that the next piece is aligned.
+/// The bytes of one piece of a round. A piece that arrives separately is padded, so that the next piece is aligned.
 constexpr std::size_t padded_bytes(transfer const& moves) {
   return comes_apart(moves.how) ? align_up(moves.bytes(), section_alignment) : moves.bytes();
+}
+
+/// The size of the buffer of a mean, padded so that it divides into one aligned piece per rank.
+constexpr std::size_t divisible(std::size_t bytes, unsigned ranks) {
+  return align_up(bytes, ranks * section_alignment);
+}
+
+/// The sizes of the buffers that a rank sends and receives in a round.
+struct round_bytes {
+  std::size_t sent, received;
+};
+constexpr round_bytes bytes_of(transfer const& moves, unsigned all) {
+  auto const ranks = moves.among.ranks(all);
+  auto const piece = padded_bytes(moves);
+  if (moves.how == transport::mean) return {divisible(piece, ranks), divisible(piece, ranks)};
+  return {piece * pieces(moves.how, ranks), piece * arrivals(moves.how, ranks)};
 }
 
 template <class In, class C, class E>
@@ -126,8 +153,8 @@ std::size_t exchange_scratch_bytes(C const& c, E const& exec, shape const& dims,
     return c.template exchange_scratch_bytes<In>(exec, dims, ranks);
   } else {
     if (sums(c) == sum_form::none) return mean_scratch_bytes<In>(c, exec, dims, ranks);
-    auto const share = sum_divisor<In>(c, dims, ranks) > 1 ? scratch_for<In>(dims.n) : 0;
-    return share + scratch_bytes<In>(c, exec, dims);
+    auto const is_divided = sums(c) == sum_form::decode && sum_divisor<In>(c, dims, ranks) > 1;
+    return (is_divided ? scratch_for<In>(dims.n) : 0) + scratch_bytes<In>(c, exec, dims);
   }
 }
 
@@ -144,6 +171,41 @@ values_on<E, In const> scaled(E const& exec, values_on<E, In const> x, double fa
   auto const y = ws.template take<In>(x.capacity);
   exec.for_each_index(x.capacity, scale<In, In>{x.data, y.data, static_cast<accum<In>>(factor)});
   return y;
+}
+
+/// Sets to = factor * from. For `identity`, this is both the encoder and the decoder of a sum.
+template <class In, class E>
+void copy_scaled(E const& exec, In const* from, In* to, std::uint64_t n, double factor) {
+  exec.for_each_index(n, scale<In, In>{from, to, static_cast<accum<In>>(factor)});
+}
+
+/// Encodes the term of this rank for a sum of payloads.
+template <class In, class C, class E, class Replicated, class Local>
+void encode_term(C const& c, context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> out,
+                 Replicated const& replicated, Local& local) {
+  auto const share = 1.0 / sum_divisor<In>(c, cx.dims, cx.ranks);
+  if (share == 1) return encode_payload<In>(c, cx, x, out, replicated, local);
+  if constexpr (std::same_as<C, identity>) {
+    return copy_scaled(cx.exec, x.data, reinterpret_cast<In*>(out.data()), x.capacity, share);
+  } else if (sums(c) == sum_form::decode) {
+    return encode_payload<In>(c, cx, scaled<In>(cx.exec, x, share, cx.ws), out, replicated, local);
+  }
+  encode_payload<In>(c, cx, x, out, replicated, local);
+  auto* const values = reinterpret_cast<accum<In>*>(out.data());
+  copy_scaled<accum<In>>(cx.exec, values, values, out.size() / sizeof(accum<In>), share);
+}
+
+/// Decodes the sum of all ranks' terms, and computes the mean.
+template <class In, class C, class E, class Replicated>
+void decode_sum_of_terms(C const& c, context<In, E> const& cx, span_on<E, std::byte const> in, values_on<E, In> x,
+                         Replicated const& replicated) {
+  auto const factor = mean_factor<In>(c, cx.dims, cx.ranks);
+  if constexpr (std::same_as<C, identity>) {
+    if (factor != 1)
+      return copy_scaled(cx.exec, reinterpret_cast<In const*>(in.data()), x.data, x.capacity, factor);
+  }
+  decode_payload<In>(c, cx, in, x, replicated);
+  rescale<In>(cx.exec, x, factor);
 }
 
 /// A collective that can read its input from a source and write the mean to a sink. Callers call `produce_from` and
@@ -163,8 +225,7 @@ void produce(C const& c, context<In, E> const& cx, [[maybe_unused]] unsigned rou
   if constexpr (collective<C, In, E>) {
     c.produce(cx, round, x, out, replicated, local);
   } else {
-    auto const share = 1.0 / sum_divisor<In>(c, cx.dims, cx.ranks);
-    encode_payload<In>(c, cx, scaled<In>(cx.exec, x, share, cx.ws), out, replicated, local);
+    encode_term<In>(c, cx, x, out, replicated, local);
   }
 }
 
@@ -177,8 +238,7 @@ void absorb(C const& c, context<In, E> const& cx, [[maybe_unused]] unsigned roun
   } else if (sums(c) == sum_form::none) {
     decode_mean<In>(c, cx, in, x, replicated);
   } else {
-    decode_payload<In>(c, cx, in.bytes, x, replicated);
-    rescale<In>(cx.exec, x, static_cast<double>(sum_divisor<In>(c, cx.dims, cx.ranks)) / cx.ranks);
+    decode_sum_of_terms<In>(c, cx, in.bytes, x, replicated);
   }
 }
 

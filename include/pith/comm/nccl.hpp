@@ -45,10 +45,10 @@ concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& 
 
 }  // namespace detail
 
-/// A communicator on a blocking NCCL communicator. NCCL must be version 2.18 or newer. Transfers run on a separate
-/// stream. A transfer starts after all work that was on the executor's stream at the time of the call. The transfer
-/// overlaps later work of the executor's stream until `wait()` is called on the transfer's request. Before this wait,
-/// the caller must not access the spans of the call.
+/// A communicator on an `ncclComm_t` with `config.blocking` = 1, which is NCCL's default. NCCL must be version 2.18 or
+/// newer. Transfers run on a separate stream. A transfer starts after all work that was on the executor's stream at the
+/// time of the call. The transfer overlaps later work of the executor's stream until `wait()` is called on the
+/// transfer's request. Before this wait, the caller must not access the spans of the call.
 ///
 ///   requires    the communicator's device is the current device; one thread at a time
 ///   state       one stream for transfers. All ranks must run the calls of all their communicators in the same order,

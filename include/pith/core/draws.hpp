@@ -7,7 +7,7 @@
 
 namespace pith::inline v0 {
 
-/// The encoding_id::rank of random numbers that must be equal on all ranks.
+/// The reserved value of `encoding_id::rank` for random numbers that are equal on all ranks.
 inline constexpr std::uint16_t shared_rank = 0xffff;
 
 /// Identifies a tensor. A tensor's random numbers depend on this id and on the step.

@@ -156,6 +156,22 @@ PITH_HD inline A finite_or_nan(A value) {
   return is_finite(value) ? value : A{detail::written_nan<A>};
 }
 
+/// The largest finite value of an element type.
+template <real T>
+PITH_HD constexpr accum<T> largest_finite() {
+  if constexpr (std::same_as<T, half>) return 65504;
+  if constexpr (std::same_as<T, bfloat16>) return 0x1.fep127f;
+  return std::numeric_limits<accum<T>>::max();
+}
+
+/// Converts a value to `T`. A finite value that is too large for T becomes the largest finite value of its sign.
+template <real T>
+PITH_HD inline T saturated_cast(accum<T> value) {
+  auto const most = largest_finite<T>();
+  if (!is_finite(value)) return element_cast<T>(value);
+  return element_cast<T>(value > most ? most : value < -most ? -most : value);
+}
+
 /// The name of an element type in digests and messages.
 template <real T>
 constexpr char const* element_name() {

@@ -5,6 +5,7 @@
 #include <pith/comm/communicator.hpp>
 #include <pith/comm/sub_communicators.hpp>
 #include <pith/exchange/detail/move_bytes.hpp>
+#include <pith/exchange/detail/narrow_mean.hpp>
 
 #include <cstdint>
 #include <stdexcept>
@@ -23,6 +24,21 @@ void require_grouped(C const& codec, shape const& dims, sub_communicators<Comm> 
   }
 }
 
+/// Runs a round whose transfer is a mean: an all-to-all, then an all-gather.
+template <class In, class E, class Comm, class C>
+void run_mean(E const& exec, Comm& comm, C const& codec, unsigned round, transfer const& moves, values_on<E, In> x,
+              codec_state<In, C, E>& state, context<In, E> const& cx) {
+  auto const bytes = bytes_of(moves, cx.ranks);
+  auto const all = cx.ws.take_bytes(bytes.sent), pieces = cx.ws.take_bytes(bytes.received);
+  auto const out = all.first(moves.bytes()), part = all.first(all.size() / comm.size());
+  clear_padding<E>(exec, all, out.size());
+  produce<In>(codec, cx, round, values_on<E, In const>(x), out, state.replicated(), state.local());
+  move_bytes(exec, comm, transport::all_to_all, moves.kind, 0, all, pieces).wait(exec);
+  average(exec, moves.kind, pieces, comm.size(), part.data());
+  move_bytes(exec, comm, transport::all_gather, moves.kind, 0, part, pieces).wait(exec);
+  absorb<In>(codec, cx, round, received_on<E>{pieces.first(out.size())}, x, state.replicated(), state.local());
+}
+
 /// Runs a round of one tensor: produces, transfers, waits and absorbs.
 template <class In, class E, class Comm, class C>
 void run_round(E const& exec, sub_communicators<Comm>& comms, C const& codec, unsigned round, values_on<E, In> x,
@@ -30,10 +46,12 @@ void run_round(E const& exec, sub_communicators<Comm>& comms, C const& codec, un
   auto const scope = ws.mark();
   auto const cx = state.context_on(exec, ws, comms.size());
   auto const moves = transfer_of<In>(codec, round, cx.dims, cx.ranks);
-  auto const ranks = moves.among.ranks(comms.size()), pieces = detail::pieces(moves.how, ranks);
-  auto const piece = padded_bytes(moves);
-  auto const sent = ws.take_bytes(piece * pieces), gathered = ws.take_bytes(piece * arrivals(moves.how, ranks));
-  auto const out = sent.first(moves.bytes() * pieces);
+  if (moves.how == transport::mean)
+    return run_mean<In>(exec, comms.of(moves.among), codec, round, moves, x, state, cx);
+  auto const ranks = moves.among.ranks(comms.size());
+  auto const bytes = bytes_of(moves, comms.size());
+  auto const sent = ws.take_bytes(bytes.sent), gathered = ws.take_bytes(bytes.received);
+  auto const out = sent.first(moves.bytes() * pieces(moves.how, ranks));
   clear_padding<E>(exec, sent, out.size());
   produce<In>(codec, cx, round, values_on<E, In const>(x), out, state.replicated(), state.local());
   move_bytes(exec, comms.of(moves.among), moves.how, moves.kind, moves.distance, sent, gathered).wait(exec);

@@ -122,9 +122,9 @@ class g_top_k : public detail::sparse_exchange {
   g_top_k at(double density) const { return g_top_k(density); }
   bool states_follow_rate() const { return true; }
 
-  /// State that is kept between the rounds but is not saved. `held` has this rank's current k entries. The first k
-  /// indices in `sent` are those of this rank's own entries. The last k indices are those of the entries of the rank
-  /// that folded into this rank. The index of an entry that a merge did not keep is `no_index`.
+  /// The state that all rounds of a step use, and that a saved state omits. `held` has this rank's current k entries.
+  /// The first k indices in `sent` are those of this rank's own entries. The last k indices are those of the entries of
+  /// the rank that folded into this rank. The index of an entry that a merge did not keep is `no_index`.
   template <executor E>
   struct between {
     buffer<std::byte, E> held;

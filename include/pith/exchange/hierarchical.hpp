@@ -19,13 +19,14 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The division of ranks into nodes of consecutive ranks. The place of a rank is its index in its node. The ranks with
-/// equal places in all nodes also form a subgroup.
+/// The division of ranks into nodes of consecutive ranks. The local rank (`place`) of a rank is its index in its node.
+/// The ranks with equal local ranks also form a subgroup.
 struct node_grid {
   unsigned nodes, places;
 
   constexpr subgroup within_node() const { return {places, 1}; }
-  /// Converts a subgroup of nodes to a subgroup with one rank from each of these nodes. These ranks have equal places.
+  /// Converts a subgroup of nodes to a subgroup with one rank from each of these nodes. These ranks have equal local
+  /// ranks.
   constexpr subgroup across_nodes(subgroup const& of_nodes) const {
     return {of_nodes.ranks(nodes), of_nodes.stride * places};
   }
@@ -33,7 +34,7 @@ struct node_grid {
   constexpr std::uint16_t place(unsigned rank) const { return static_cast<std::uint16_t>(rank % places); }
 };
 
-/// The values of one part of the tensor, which are kept between the transfers but are not saved.
+/// The values of one part of the tensor. All transfers of a step use these values, and a saved state omits them.
 template <class In, class E>
 struct part_values {
   buffer<In, E> values;

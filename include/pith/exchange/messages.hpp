@@ -16,13 +16,14 @@ struct messages {
 namespace detail {
 
 /// The messages that one of P ranks sends in a transfer of b bytes. In an all-to-all, b is the size of one piece. A
-/// ring all-reduce sends 2 (P - 1) messages of b / P bytes. A swap or shift sends one message. An all-gather or
+/// ring all-reduce, and a mean in two transfers, send 2 (P - 1) messages of b / P bytes. A swap or shift sends one message. An all-gather or
 /// all-to-all sends one message to each other rank.
 inline messages messages_of(transport how, double bytes, unsigned ranks, subgroup const& among) {
   auto const others = static_cast<double>(ranks - 1);
   switch (how) {
     case transport::sum:
-    case transport::max: return {2 * others, bytes / ranks, among};
+    case transport::max:
+    case transport::mean: return {2 * others, bytes / ranks, among};
     case transport::swap:
     case transport::shift: return {std::min(others, 1.0), bytes, among};
     default: return {others, bytes, among};

@@ -95,8 +95,7 @@ struct collect_pairs {
 /// the owners. The next step uses the mean of all ranks' proposals.
 ///
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32; a communicator with all_to_all
-///   state       replicated: k bounds. Rank-local and not saved: 2 k indices and k pairs, which are kept between the
-///               rounds
+///   state       replicated: k bounds. Rank-local: 2 k indices and k pairs, which a saved state omits
 ///   complexity  two transfers of fixed size, no host wait. Each of N ranks sends at most ceil(k / N) pairs to each
 ///               other rank in the first transfer, and 2 ceil(k / N) pairs to all ranks in the second. So a rank sends
 ///               about 6 k (N - 1) / N words, where an index or a value is one word. Each rank selects three times,
@@ -123,7 +122,7 @@ class ok_top_k : public detail::sparse_exchange {
     buffer<std::uint32_t, E> words;
     void fields(field_visitor& f) { f(words); }
   };
-  /// The state that is kept between the rounds but is not saved.
+  /// The state that all rounds of a step use, and that a saved state omits.
   template <executor E>
   struct between {
     buffer<std::uint32_t, E> sent;

@@ -108,12 +108,11 @@ class resharding {
     require(ranks_ % places == 0, "reshard: ranks must be a multiple of ", places, ", the ranks of a node, got ",
             ranks_, " of ", field.tensor);
     for (unsigned place = 0; place < places && !field.is_replicated(); ++place)
-      require(!at_place(place, field).empty(), "reshard: states must have a rank of place ", place, " in its node of ",
-              places, ", got none of ", field.tensor);
+      require(!at_place(place, field).empty(), "reshard: states must have a rank with local rank ", place,
+              " in its node of ", places, ", got none of ", field.tensor);
   }
 
-  /// A node has `places` ranks, and `place` is the index of a rank in its node. Returns the fields of all old ranks
-  /// with this place.
+  /// A node has `places` ranks, and `place` is a local rank. Returns the fields of all old ranks with this local rank.
   std::vector<std::byte const*> at_place(unsigned place, rank_field const& field) const {
     auto found = std::vector<std::byte const*>();
     for (std::size_t i = 0; i < old_.size(); ++i)

@@ -109,7 +109,7 @@ struct ring_hops {
 ///               buckets of C and have at least 512 elements, so a smaller tensor has one segment. Each segment is
 ///               encoded as a separate vector. So a sparsifier computes k from the size of the segment, and a bucket
 ///               size of 0 means one bucket per segment
-///   state       three payloads of the tensor, which are kept between the rounds; not saved
+///   state       three payloads of the tensor, which a saved state omits
 ///   complexity  encodes n elements and decodes 2 n, with 4 (N - 1) shifts; needs the scratch of C and space for one
 ///               segment
 ///   errors      each segment is encoded N times, once per partial mean. So the mean contains N compression errors
@@ -133,7 +133,7 @@ class ring : public detail::codec_exchange<C> {
   std::string name() const { return detail::text("ring(", wrapped().name(), ")"); }
 
   /// The payloads of all parts: `came` has the received partial means, `made` has this rank's encoded sums, and `means`
-  /// has the means. These payloads are kept between the rounds but are not saved.
+  /// has the means. All rounds of a step use these payloads, and a saved state omits them.
   template <class E>
   struct between {
     buffer<std::byte, E> came, made, means;

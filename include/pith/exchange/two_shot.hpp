@@ -17,7 +17,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The payload of a part, which is kept between the two transfers but is not saved.
+/// The payload of a part. The second transfer sends this payload, and a saved state omits it.
 template <class E>
 struct part_payload {
   buffer<std::byte, E> bytes;
@@ -42,7 +42,7 @@ struct part_state {
 ///   requires    a First without state (std::invalid_argument); a communicator with all_to_all. Parts begin at
 ///               quantizer buckets of both codecs. Each part is encoded as a separate vector. So a sparsifier computes
 ///               k from the size of the part, and a bucket size of 0 means one bucket per part
-///   state       the state of Second, and a payload of Second
+///   state       the state of Second; a buffer for one payload of Second, which a saved state omits
 ///   complexity  encodes n + n / N elements and decodes 2 n; two transfers; scratch for a part
 ///   errors      each mean contains the ranks' compression errors of First, and one compression error of Second. If
 ///               Second is an error_feedback, Second adds its error in one step to the mean of the next step

@@ -65,6 +65,8 @@ PITH_HD A lasting(A residual) {
 ///   keep(team, first, count, sent)   stores p - sent as the residual, where `sent` is the decoded payload; may
 ///                                    overwrite `sent`
 ///
+///   add(i, unsent)                   adds to a stored residual the part of a mean that In cannot hold
+///
 /// An engine that selects entries calls the following functions, but calls `write_back` only for entries that it sends:
 ///
 ///   kept(i)                          returns the stored residual of element i
@@ -129,6 +131,9 @@ struct residual_source {
     auto const unsent = (was.old + was.own) - sent;
     residual[i] = is_finite(unsent) ? unsent : lasting(was.old);
   }
+
+  /// Adds to a stored residual.
+  PITH_HD void add(std::uint64_t i, A unsent) const { residual[i] += unsent; }
 
   PITH_HD A kept(std::uint64_t i) const { return residual[i]; }
   PITH_HD A without(std::uint64_t i, A p) const { return p - element_cast<A>(g[i]); }
@@ -227,8 +232,8 @@ struct unsent_and_sent_sink {
   template <class Team, class Count, class A>
   PITH_HD void store(Team const& team, std::uint64_t first, Count count, A* sent) const {
     from.keep(team, first, count, sent);
-    auto const tensor = to;
-    team.for_each(count, [=](std::uint32_t i) { tensor.put(first + i, sent[i]); });
+    auto const sink = *this;
+    team.for_each(count, [=](std::uint32_t i) { sink.deliver(first + i, sent[i]); });
   }
 
   PITH_HD auto fetch(std::uint64_t i) const requires requires { from.fetch(i); }
@@ -236,7 +241,16 @@ struct unsent_and_sent_sink {
   template <class Element, class A>
   PITH_HD void put(std::uint64_t i, Element const& was, A sent) const {
     from.keep(i, was, sent);
-    to.put(i, sent);
+    deliver(i, sent);
+  }
+
+ private:
+  /// Writes a value to the tensor. The source keeps the part that a 16-bit element cannot hold.
+  PITH_HD void deliver(std::uint64_t i, accum<In> sent) const {
+    if constexpr (std::same_as<In, accum<In>>) return to.put(i, sent);
+    auto const held = element_cast<accum<In>>(saturated_cast<In>(sent));
+    from.add(i, is_finite(sent) ? sent - held : 0);
+    to.put(i, held);
   }
 };
 

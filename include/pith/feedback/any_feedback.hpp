@@ -46,6 +46,9 @@ class any_feedback {
   void after_exchange(context<In, E> const& cx, values_on<E, A> mean, any_state& replicated, any_state& local) const {
     self_->after_exchange(cx, mean, replicated, local);
   }
+  void add_unsent(context<In, E> const& cx, values_on<E, A> unsent, any_state& local) const {
+    self_->add_unsent(cx, unsent, local);
+  }
   void rescale(E const& exec, double factor, any_state& replicated, any_state& local) const {
     self_->rescale(exec, factor, replicated, local);
   }
@@ -66,6 +69,7 @@ class any_feedback {
     virtual void compensate(context<In, E> const&, values_on<E, In const>, values_on<E, A>, any_state const&) const = 0;
     virtual void update(context<In, E> const&, values_on<E, A const>, values_on<E, A const>, any_state&) const = 0;
     virtual void after_exchange(context<In, E> const&, values_on<E, A>, any_state&, any_state&) const = 0;
+    virtual void add_unsent(context<In, E> const&, values_on<E, A>, any_state&) const = 0;
     virtual void rescale(E const&, double, any_state&, any_state&) const = 0;
     virtual double unit() const = 0;
     virtual void visit_feedback(detail::feedback_scope const&, any_state&, any_state&,
@@ -103,6 +107,9 @@ class any_feedback {
       if constexpr (detail::has_after_exchange<F, In, E>) {
         policy.after_exchange(cx, mean, a.as<replicated>(), l.as<local>());
       }
+    }
+    void add_unsent(context<In, E> const& cx, values_on<E, A> unsent, any_state& l) const override {
+      if constexpr (detail::adds_unsent<F, In, E>) policy.add_unsent(cx, unsent, l.as<local>());
     }
     void rescale(E const& exec, double factor, any_state& a, any_state& l) const override {
       policy.rescale(exec, factor, a.as<replicated>(), l.as<local>());

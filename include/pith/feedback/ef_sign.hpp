@@ -33,6 +33,10 @@ class ef_sign : public residual<detail::chosen_weights> {
     using A = accum<In>;
     cx.exec.for_each_index(cx.dims.n, detail::scale<A, A>{mean.data, mean.data, static_cast<A>(1 / learning_rate_)});
   }
+  template <real In, executor E>
+  void add_unsent(context<In, E> const& cx, values_on<E, accum<In>> unsent, local<accum<In>, E>& mine) const {
+    add_times(cx, unsent, learning_rate_, mine);
+  }
 
  private:
   double learning_rate_;

@@ -27,11 +27,11 @@ inline constexpr unverified_t unverified{};
 /// stores the compression error. With the default policy `residual`, p is g plus the residual.
 ///
 ///   requires    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute error bound.
-///               With other codecs the residual can grow without bound (std::invalid_argument when the state is made).
-///               A memoryless policy accepts any C
+///               With other codecs, whose residual can grow without bound, make_state throws std::invalid_argument. A
+///               memoryless policy accepts any C
 ///   state       the states of F and C. If F is residual, its state is n rank-local elements of accum<In>
-///   complexity  one pass over g and the residual if C is an engine that reads from a source (ext/source.hpp), such as
-///               a quantizer or top_k; three passes with power_sgd. For other codecs, one additional decoding, and
+///   complexity  one pass over g and the residual if C encodes from a source (ext/source.hpp), as quantizers and top_k
+///               do; three passes with power_sgd. For other codecs, one additional decoding, and
 ///               scratch memory of 2 n elements of accum<In> in addition to C's scratch memory
 ///   properties  terminal: `|` cannot append a stage. With F = residual, the sum of the decoded payloads plus the
 ///               residual equals the sum of the gradients
@@ -249,7 +249,17 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     if constexpr (detail::has_after_exchange<F, In, E>) {
       policy_.after_exchange(cx, mean, policy_part(replicated), policy_part(local));
     }
-    detail::narrow<In>(cx.exec, mean, x);
+    deliver<In>(cx, mean, x, local);
+  }
+  /// Converts the mean to In. The policy keeps the part that In cannot hold.
+  template <class In, class E>
+  void deliver(context<In, E> const& cx, values_on<E, accum<In>> mean, values_on<E, In> x, auto& local) const {
+    if constexpr (detail::adds_unsent<F, In, E>) {
+      cx.exec.for_each_index(cx.dims.n, detail::narrow_keeping<In>{mean.data, x.data});
+      policy_.add_unsent(cx, mean, policy_part(local));
+    } else {
+      detail::narrow<In>(cx.exec, mean, x);
+    }
   }
 
   /// Updates the policy's state when the mean is known.

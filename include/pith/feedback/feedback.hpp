@@ -14,7 +14,7 @@
 
 namespace pith::inline v0 {
 
-/// A feedback policy has these functions. after_exchange is optional:
+/// A feedback policy has these functions. after_exchange and add_unsent are optional:
 ///
 ///     compensate(context<In, E>, g, p, local const)               sets p, the codec's input; called once per round
 ///     update(context<In, E>, p, sent, local)                      called once per step; sent = D(C(p)) or, in an
@@ -22,6 +22,8 @@ namespace pith::inline v0 {
 ///                                                                 If the codec is lossless, `sent` and p are the
 ///                                                                 same view
 ///     after_exchange(context<In, E>, mean, replicated, local)     may change the mean
+///     add_unsent(context<In, E>, unsent, local)                   adds to the residual the part of the mean that In,
+///                                                                 half or bfloat16, cannot hold
 ///     rescale(exec, factor, replicated, local)                    called for a new loss scale or learning rate
 ///
 /// A policy with states also has one of the following members. Without either, `change` of an exchange replaces the
@@ -81,6 +83,13 @@ template <class F, class In, class E>
 concept has_after_exchange = requires(F const& f, context<In, E> const& cx, values_on<E, accum<In>> mean,
                                       replicated_of<F, In, E>& replicated, local_of<F, In, E>& local) {
   f.after_exchange(cx, mean, replicated, local);
+};
+
+template <class F, class In, class E>
+concept adds_unsent = !std::same_as<In, accum<In>> && requires(F const& f, context<In, E> const& cx,
+                                                               values_on<E, accum<In>> unsent,
+                                                               local_of<F, In, E>& local) {
+  f.add_unsent(cx, unsent, local);
 };
 
 /// The source type of a policy that declares `source`. Without this separate class, nvcc would look for `source` in

@@ -74,8 +74,8 @@ struct keep_momentum {
 ///   complexity  with Nesterov momentum, scratch memory for n elements. clip_norm reads g one additional time
 ///   on NaN      where a gradient or its decoded value is NaN or infinite, values of u and v of at most 2^47 (2^495 for
 ///               doubles) stay unchanged. Larger values become 0, because their squares may have overflowed in a sum
-///   properties  reproducible. With clip_norm for doubles, reproducible only if sums are compiled without fused
-///               multiply-add
+///   properties  reproducible. For doubles with clip_norm, this promise requires that the compiler fuses no
+///               multiply-adds in sums
 ///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018. Unlike in that paper, v also
 ///               keeps the error of a quantizer
 class momentum_correction {
@@ -138,6 +138,11 @@ class momentum_correction {
     cx.exec.for_each_index(
         cx.dims.n, detail::keep_momentum<A>{p.data, sent.data, mine.momentum.data(), mine.residual.data(),
                                             static_cast<A>(factor), options_.nesterov, options_.masks && !is_dense});
+  }
+  template <real In, executor E>
+  void add_unsent(context<In, E> const& cx, values_on<E, accum<In>> unsent, local<accum<In>, E>& mine) const {
+    using A = accum<In>;
+    cx.exec.for_each_index(cx.dims.n, detail::add<A, A>{unsent.data, mine.residual.data()});
   }
   auto& residual_in(auto& mine) const { return mine.residual; }
   template <class A, executor E>

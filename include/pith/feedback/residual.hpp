@@ -121,6 +121,10 @@ class residual : private Weights {
     cx.exec.for_each_index(cx.dims.n,
                            detail::keep_unsent<A>{p.data, sent.data, mine.residual.data(), static_cast<A>(this->beta)});
   }
+  template <real In, executor E>
+  void add_unsent(context<In, E> const& cx, values_on<E, accum<In>> unsent, local<accum<In>, E>& mine) const {
+    add_times(cx, unsent, this->beta, mine);
+  }
   auto& residual_in(auto& mine) const { return mine.residual; }
   template <class A, executor E>
   void rescale(E const& exec, double factor, no_state&, local<A, E>& mine) const {
@@ -128,6 +132,16 @@ class residual : private Weights {
   }
 
  protected:
+  /// Adds factor * unsent to the residual. Overwrites `unsent`.
+  template <real In, executor E>
+  void add_times(context<In, E> const& cx, values_on<E, accum<In>> unsent, double factor,
+                 local<accum<In>, E>& mine) const {
+    using A = accum<In>;
+    if (factor != 1)
+      cx.exec.for_each_index(cx.dims.n, detail::scale<A, A>{unsent.data, unsent.data, static_cast<A>(factor)});
+    cx.exec.for_each_index(cx.dims.n, detail::add<A, A>{unsent.data, mine.residual.data()});
+  }
+
   std::string named(char const* word) const {
     if (this->beta == 1 && this->gamma == 1) return word;
     return detail::text(word, "(", detail::shortest(this->beta), ",", detail::shortest(this->gamma), ")");

@@ -7,6 +7,7 @@
 #include <pith/core/detail/convert.hpp>
 #include <pith/core/error.hpp>
 #include <pith/feedback/detail/contraction.hpp>
+#include <pith/feedback/detail/widened.hpp>
 #include <pith/feedback/feedback.hpp>
 #include <pith/feedback/residual.hpp>
 
@@ -126,6 +127,7 @@ class two_sided {
     auto const own = cx.with(at_server(cx.id)).template of<A>();
     detail::encode_payload<A>(server_, own, values_on<E, A const>(p), payload, all.codec, all.server);
     detail::decode_payload<A>(server_, own, payload, mean, all.codec);
+    if constexpr (!std::same_as<In, A>) cx.exec.for_each_index(cx.dims.n, detail::round_to<In>{mean.data});
     cx.exec.for_each_index(cx.dims.n, detail::keep_unsent<A>{p.data, mean.data, all.residual.data(), A{1}});
   }
 

@@ -14,6 +14,7 @@ namespace pith::inline v0 {
 ///   emits       n values of T; no side information
 ///   requires    values in T's normal range, because delta does not hold for other values. Smaller values lose digits,
 ///               and larger values become infinite
+///   errors      for half and bfloat16, a mean over ranks adds the converted values in float, and is rounded once
 ///   properties  contractive with delta = 1 - 2^-22 (half), 1 - 2^-16 (bfloat16), 1 - 2^-48 (float); summable;
 ///               reproducible
 template <real T>

@@ -57,9 +57,9 @@ struct terngrad_rule {
     return finite_or_nan(static_cast<A>(cuts ? bound : of.largest));
   }
 
-  /// Multiplies the inverse of the scale by 1 + 2^-22. This enlarges the inverse by more than the rounding errors of
-  /// the inverse and of the product |x| * inverse. An element that equals the scale is therefore always rounded to
-  /// symbol 1.
+  /// Multiplies the inverse of the scale by 1 + 2^-22. The inverse, this multiplication and the product |x| * inverse
+  /// have relative rounding errors of at most 2^-24 each, and (1 + 2^-22) (1 - 2^-24)^3 > 1. An element that equals the
+  /// scale is therefore always rounded to symbol 1.
   template <class A>
   PITH_HD auto refine(A scale) const {
     auto inverse = qsgd().refine(scale);

@@ -18,7 +18,7 @@ class executor {
   executor() = default;
   /// Uses `threads` threads, including the caller; 0 means one thread per core.
   explicit executor(unsigned threads);
-  /// Uses the threads of a runner, for example those of an engine's pool.
+  /// Uses the threads of a runner, for example those of a training engine's pool.
   template <parallel_runner R>
   explicit executor(R& runner) : runner_(std::make_shared<any_runner>(runner)) {}
 

@@ -33,9 +33,9 @@ struct conv_shape {
   /// correlated.
   constexpr bool is_aligned(std::uint64_t slice) const { return place() != 0 && slice % place() == 0; }
 
-  /// A suitable slice length. A slice of this length contains the elements at q window positions, where q is a divisor
-  /// of the window size. The number q is the largest divisor for which a slice has at most `most` elements, or 1 if no
-  /// such divisor exists.
+  /// The slice length that `gradiveq` uses by default. A slice of this length contains the elements at q window
+  /// positions, where q is a divisor of the window size. The number q is the largest divisor for which a slice has at
+  /// most `most` elements, or 1 if no such divisor exists.
   constexpr std::uint64_t usual_slice(std::uint64_t most = 1024) const {
     std::uint64_t places = 1;
     for (std::uint64_t q = 2; q <= window() && q * place() <= most; ++q) {

@@ -33,8 +33,8 @@ inline constexpr bool heads_decode_sums = all_but_last({traits_of<S>.sums == sum
 template <class... S>
 using last_of = std::tuple_element_t<sizeof...(S) - 1, std::tuple<S...>>;
 
-/// True if the last stage is a collective with sums_in_chains, and all other stages are summable. The chain then uses
-/// the rounds of its last stage, and all ranks can decode the mean with the other stages.
+/// True if the last stage is a collective codec that may end a chain (`sums_in_chains`), and all other stages are
+/// summable. The chain then uses the rounds of its last stage, and all ranks can decode the mean with the other stages.
 template <class... S>
 concept ends_in_rounds = heads_summable<S...> && (traits_of<last_of<S...>>.sums_in_chains);
 

@@ -6,6 +6,7 @@
 #include <pith/codec/transfer.hpp>
 #include <pith/core/detail/convert.hpp>
 
+#include <bit>
 #include <cstddef>
 
 namespace pith::inline v0::detail {
@@ -22,7 +23,8 @@ std::size_t mean_scratch_bytes(C const& c, E const& exec, shape const& dims, uns
 /// Computes the mean of all ranks' decoded payloads, which are added in rank order. decode_sum adds all payloads in one
 /// pass, and decode_entry_sum adds their entries. Both functions give the same result as decoding one payload at a
 /// time, except for the sign of zeros. In a chain, decode_sum adds the outputs of the last stage, and the other stages
-/// decode the mean. With one rank, the mean is the decoded payload.
+/// decode the mean. With one rank, the mean is the decoded payload. Each value is first divided by a power of two, so
+/// that the sum overflows only if the mean does.
 template <class In, class C, class E, class Replicated>
 void decode_mean(C const& c, context<In, E> const& cx, received_on<E> in, values_on<E, In> x,
                  Replicated const& replicated) {
@@ -38,17 +40,18 @@ void decode_mean(C const& c, context<In, E> const& cx, received_on<E> in, values
     if (c.most_entries(cx.dims) > 0)
       return decode_entry_sum<In>(c, cx, in.bytes, in.stride, cx.ranks, share, x, replicated);
   }
+  auto const down = accum<In>{1} / static_cast<accum<In>>(std::bit_ceil(cx.ranks));
   auto const one = cx.ws.template take<In>(cx.dims.n);
   auto const sum = cx.ws.template take<accum<In>>(cx.dims.n);
   for (unsigned rank = 0; rank < cx.ranks; ++rank) {
     decode_payload<In>(c, cx.from_rank(rank), in.from(rank, size), one, replicated);
     if (rank == 0) {
-      cx.exec.for_each_index(cx.dims.n, convert<accum<In>, In>{one.data, sum.data});
+      cx.exec.for_each_index(cx.dims.n, scale<accum<In>, In>{one.data, sum.data, down});
     } else {
-      cx.exec.for_each_index(cx.dims.n, add<accum<In>, In>{one.data, sum.data});
+      cx.exec.for_each_index(cx.dims.n, add_scaled<accum<In>, In>{one.data, sum.data, down});
     }
   }
-  cx.exec.for_each_index(cx.dims.n, scale<In, accum<In>>{sum.data, x.data, share});
+  cx.exec.for_each_index(cx.dims.n, scale<In, accum<In>>{sum.data, x.data, share / down});
 }
 
 }  // namespace pith::inline v0::detail

@@ -3,6 +3,7 @@
 
 #include <pith/codec/state.hpp>
 #include <pith/core/buffer.hpp>
+#include <pith/core/detail/convert.hpp>
 #include <pith/core/executor.hpp>
 
 #include <algorithm>
@@ -89,23 +90,16 @@ feedback_place<A> residual_place(feedback_scope const& at, std::string policy, b
   return {at, std::move(policy), std::move(fields.all), values.data(), values.size(), at.weight, is_local};
 }
 
-/// Adds `factor` times the values `from` to the values `to`.
-template <class A>
-struct add_scaled {
-  A const* from;
-  A* to;
-  A factor;
-  PITH_HD void operator()(std::uint64_t i) const { to[i] += factor * from[i]; }
-};
-
-/// Adds the residual of a place to the residual of another place, which contains the elements of the first.
+/// Adds the residual of a place to the residual of another place, which contains the elements of the first. The scaled
+/// residual is stored before it is added, so that rounding does not depend on the compiler.
 template <class A, executor E>
 void add_residual_of(E const& exec, feedback_place<A> const& from, feedback_place<A> const& to) {
   auto const skipped = from.at.first - to.at.first;
   if (skipped >= to.count) return;
   auto const n = std::min({from.count, from.at.n, to.count - skipped});
-  auto const factor = static_cast<A>(from.weight / to.weight);
-  exec.for_each_index(n, add_scaled<A>{from.residual, to.residual + skipped, factor});
+  auto const scaled = buffer<A, E>(exec, n);
+  exec.for_each_index(n, scale<A, A>{from.residual, scaled.data(), static_cast<A>(from.weight / to.weight)});
+  exec.for_each_index(n, add<A, A>{scaled.data(), to.residual + skipped});
 }
 
 /// Returns, for each place of `from`, the index of the place of `to` that can use its states, or `to.size()`.

@@ -15,16 +15,6 @@
 
 namespace pith::inline v0::detail {
 
-/// Converts x to In. If the result would be infinite, returns the largest finite value.
-template <class In>
-PITH_HD In nearest_finite(accum<In> x) {
-  auto y = element_cast<In>(x);
-  if constexpr (!std::same_as<In, accum<In>>) {
-    if (is_finite(x) && !is_finite(element_cast<accum<In>>(y))) --y.bits;
-  }
-  return y;
-}
-
 /// Adds the residual to the gradient g. The residual becomes the part of the sum that In cannot represent, and stays
 /// unchanged where the sum is NaN or infinite.
 template <class In>
@@ -34,7 +24,7 @@ struct deliver_residual {
   PITH_HD void operator()(std::uint64_t i) const {
     auto const sum = residual[i] + element_cast<accum<In>>(g[i]);
     if (!is_finite(sum)) return;
-    g[i] = nearest_finite<In>(sum);
+    g[i] = saturated_cast<In>(sum);
     residual[i] = sum - element_cast<accum<In>>(g[i]);
   }
 };

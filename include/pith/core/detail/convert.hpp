@@ -69,6 +69,23 @@ struct add {
   bool are_aligned() const { return is_vector_aligned(from) && is_vector_aligned(to); }
 };
 
+/// Adds from[i] times `factor` to to[i]. `factor` is a power of two, so the product is exact, and a fused multiply-add
+/// gives the same sum.
+template <class To, class From>
+struct add_scaled {
+  From const* from;
+  To* to;
+  To factor;
+  PITH_HD void operator()(std::uint64_t i) const { to[i] += factor * element_cast<To>(from[i]); }
+  template <class Run>
+  PITH_HD void operator()(std::uint64_t i, Run const& run) const {
+    auto const x = run.read(from + i);
+    auto const sum = run.read(to + i);
+    run.write(to + i, [&](std::uint32_t lane) { return sum[lane] + factor * element_cast<To>(x[lane]); });
+  }
+  bool are_aligned() const { return is_vector_aligned(from) && is_vector_aligned(to); }
+};
+
 /// Sets to[i] to factor (to[i] - from[i]).
 template <class In>
 struct scale_difference {

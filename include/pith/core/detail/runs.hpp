@@ -32,7 +32,7 @@ struct block_run {
   }
 };
 
-/// The largest useful alignment for an access of `bytes` bytes. The widest access of a device is 16 bytes.
+/// The largest power of two that divides `bytes`, but at most 16. Runs use accesses of at most 16 bytes.
 PITH_HD constexpr std::size_t best_alignment(std::size_t bytes) {
   auto const even = bytes & (~bytes + 1);
   return even < 16 ? even : 16;

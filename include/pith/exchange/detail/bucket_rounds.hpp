@@ -40,6 +40,8 @@ class bucket_rounds {
       is_deep_ = is_deep_ && (rounds < 2 || all.depth(i) > 1);
     }
     plan_.place();
+    if (plan_.part_bytes() > 0) is_deep_ = false;
+    parts_ = buffer<std::byte, E>(exec, plan_.part_bytes());
     if (how == gather::exact) exact_.emplace(exec, plan_, all.specs(), all.codecs(), all.ranks());
   }
 
@@ -56,16 +58,18 @@ class bucket_rounds {
   /// Whether `produce()` of a round can run before `absorb()` of the previous round.
   bool is_deep() const { return is_deep_; }
 
-  /// Sets the payload sizes of this step, which depend on the tensors' capacities in this step.
+  /// Sets the payload sizes of this step, which depend on the tensors' capacities in this step. The plan has space for
+  /// full capacities, so that each later step can use any capacities.
   void begin_step(tensors const& all) {
-    if (all.is_predicted()) plan_.resize([&](std::size_t tensor, unsigned r) { return all.moves(tensor, r).bytes(); });
+    if (all.is_predicted()) plan_.resize([&](std::size_t tensor, unsigned r) { return all.moved_bytes(tensor, r); });
   }
 
   void produce(E const& exec, tensors& all, unsigned round, memory const& at, workspace_on<E>& ws,
                pending_type& transfers) const {
     for (auto const& g : plan_.rounds()[round]) {
+      if (g.completes_mean()) continue;
       for (auto const& s : g.slots) {
-        produce(exec, all, round, g, s, out(g, at), ws);
+        produce(exec, all, g, s, out(g, at), ws);
         transfers.test(exec);
       }
     }
@@ -80,7 +84,7 @@ class bucket_rounds {
                            transfers);
     for (auto const& g : groups) {
       if (is_compacted(round) && g.is_gathered()) continue;
-      transfers.add(move_bytes(exec, comms.of(g.among), g.how, g.kind, g.distance, out(g, at), gathered(g, at)));
+      transfers.add(move(exec, comms.of(g.among), g, at));
       if (g.how == transport::all_gather) sent += g.bytes;
     }
     return sent;
@@ -90,11 +94,12 @@ class bucket_rounds {
     auto const& groups = plan_.rounds()[round];
     if (is_compacted(round)) exact_->expand(exec, groups, round, at.received.data(), at.gathered.data());
     for (auto const& g : groups) {
-      auto const in = moved<E>(g.how, out(g, at), gathered(g, at), g.ranks);
+      if (g.how == transport::mean) {
+        average(exec, g.kind, gathered(g, at), g.ranks, part(g).data());
+        continue;
+      }
       for (auto const& s : g.slots) {
-        auto const own = comes_apart(g.how) ? received_on<E>{in.bytes.subspan(s.offset), in.stride}
-                                            : received_on<E>{in.bytes.subspan(s.offset, s.bytes)};
-        all.absorb(exec, s.tensor, round, g.is_gathered(), own, ws);
+        all.absorb(exec, s.tensor, s.round, g.is_gathered(), received(g, s, at), ws);
         transfers.test(exec);
       }
     }
@@ -110,24 +115,42 @@ class bucket_rounds {
     return at.out.view().subspan(g.out, g.bytes * g.pieces);
   }
   static span_on<E, std::byte> gathered(group const& g, memory const& at) {
-    return at.gathered.view().subspan(g.gathered, g.bytes * arrivals(g.how, g.ranks));
+    return at.gathered.view().subspan(g.gathered, g.received_bytes());
+  }
+  /// This rank's part of a mean.
+  span_on<E, std::byte> part(group const& g) const {
+    return parts_.view().subspan(g.part, g.how == transport::mean ? g.bytes / g.ranks : g.bytes);
+  }
+
+  /// Starts the transfer of a group.
+  auto move(E const& exec, Comm& comm, group const& g, memory const& at) const {
+    auto const how = g.how == transport::mean ? transport::all_to_all : g.how;
+    return move_bytes(exec, comm, how, g.kind, g.distance, g.completes_mean() ? part(g) : out(g, at), gathered(g, at));
+  }
+  /// The data that a tensor receives in the transfer of a group.
+  static received_on<E> received(group const& g, slot const& s, memory const& at) {
+    if (g.completes_mean()) return {gathered(g, at).subspan(s.offset, s.bytes)};
+    auto const in = moved<E>(g.how, out(g, at), gathered(g, at), g.ranks);
+    if (comes_apart(g.how)) return {in.bytes.subspan(s.offset), in.stride};
+    return {in.bytes.subspan(s.offset, s.bytes)};
   }
 
   /// Produces the payload of a tensor. If `g.pieces` > 1, the payload is divided into `g.pieces` pieces, which begin
   /// `g.bytes` bytes apart in the group's buffer.
-  static void produce(E const& exec, tensors& all, unsigned round, group const& g, slot const& s,
-                      span_on<E, std::byte> to, workspace_on<E>& ws) {
-    if (g.pieces == 1) return all.produce(exec, s.tensor, round, to.subspan(s.offset, s.bytes), ws);
+  static void produce(E const& exec, tensors& all, group const& g, slot const& s, span_on<E, std::byte> to,
+                      workspace_on<E>& ws) {
+    if (g.pieces == 1) return all.produce(exec, s.tensor, s.round, to.subspan(s.offset, s.bytes), ws);
     auto const scope = ws.mark();
     auto const size = s.bytes * g.pieces;
     auto const staged = ws.take_bytes(size);
-    all.produce(exec, s.tensor, round, staged, ws);
+    all.produce(exec, s.tensor, s.round, staged, ws);
     for (unsigned r = 0; r < g.pieces; ++r)
       exec.copy(to.data() + r * g.bytes + s.offset, staged.data() + r * s.bytes, s.bytes);
   }
 
   exchange_plan plan_;
   bool is_deep_ = true;
+  buffer<std::byte, E> parts_;
   std::optional<exact_gather<In, E>> exact_;
 };
 

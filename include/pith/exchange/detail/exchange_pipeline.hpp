@@ -10,6 +10,7 @@
 #include <pith/exchange/detail/buckets.hpp>
 #include <pith/exchange/detail/exchanged_tensors.hpp>
 #include <pith/exchange/detail/move_bytes.hpp>
+#include <pith/exchange/detail/rank_weights.hpp>
 #include <pith/exchange/detail/report_sums.hpp>
 #include <pith/exchange/detail/state_check.hpp>
 #include <pith/exchange/detail/state_copies.hpp>
@@ -26,20 +27,6 @@
 #include <vector>
 
 namespace pith::inline v0::detail {
-
-struct set_weight {
-  double* to;
-  double weight;
-  PITH_HD void operator()(std::uint64_t) const { *to = weight; }
-};
-
-/// `*total` is the sum of all ranks' weights. Replaces `*total` with this rank's factor: weight / total, or 0 if the
-/// total is 0.
-struct weight_share {
-  double* total;
-  double weight;
-  PITH_HD void operator()(std::uint64_t) const { *total = *total > 0 ? weight / *total : 0; }
-};
 
 /// Runs the rounds of all buckets. The schedule is equal on all ranks and does not depend on the order in which
 /// gradients become ready. During the transfer of a round, the previous round is absorbed. The next round is also
@@ -64,7 +51,7 @@ class exchange_pipeline {
     lay_out(buckets_of(backward_order(bytes_.size()), bytes_, limits_));
     if (o.gather_mode == gather::predicted) tensors_.predict(exec_);
     if (o.is_recoverable) copies_.emplace().fit(exec_, tensors_);
-    if (o.is_weighted) tensors_.weigh_by((weight_ = buffer<double, E>(exec_, 1)).data());
+    if (o.is_weighted) tensors_.weigh_by(weights_.emplace(exec_, comms_.size()));
   }
 
   tensors& model() { return tensors_; }
@@ -110,8 +97,8 @@ class exchange_pipeline {
   /// The numbers of bytes that a rank passes to its communicator in a step, for all kinds of transfer.
   pith::traffic traffic(std::optional<subgroup> among = {}) const {
     auto const of = [&](transport how) { return sent_bytes(how, among); };
-    return {of(transport::all_gather), of(transport::sum) + of(transport::max), of(transport::all_to_all),
-            of(transport::swap) + of(transport::shift)};
+    return {of(transport::all_gather), of(transport::sum) + of(transport::max),
+            of(transport::all_to_all) + of(transport::mean), of(transport::swap) + of(transport::shift)};
   }
   /// For each tensor, the number of bytes that a rank's network interface sent in the last step, padding included. With
   /// gather::exact, the bytes of all-gathers are divided among the tensors in proportion to the payloads' capacities.
@@ -218,6 +205,7 @@ class exchange_pipeline {
     transfers_.reserve(transfers);
   }
   static void add_wire_bytes(exchange_plan::group const& g, double factor, std::vector<double>& each) {
+    if (g.completes_mean()) return;  // messages_of(transport::mean) counts both transfers
     for (auto const& s : g.slots) {
       auto const sent = messages_of(g.how, static_cast<double>(align_up(s.bytes, section_alignment)), g.ranks, g.among);
       each[s.tensor] += factor * sent.count * sent.bytes;
@@ -235,18 +223,10 @@ class exchange_pipeline {
   void prepare() {
     if (copies_) copies_->take(exec_, tensors_);
     if (verification_ == verify::each_step) require_equal_states(exec_, comms_.all(), tensors_);
-    if (weight_.size() > 0) agree_on_weight();
+    if (weights_) weights_->agree(exec_, comms_.all(), own_weight_, sizeof(In) == 2);
     tensors_.begin_step(exec_);
     for (auto& b : buckets_) b.begin_step(tensors_);
     gathered_bytes_ = 0;
-  }
-
-  /// Computes this rank's factor, weight / total x number of ranks. The mean of the scaled gradients is then the
-  /// weighted mean.
-  void agree_on_weight() {
-    exec_.for_each_index(1, set_weight{weight_.data(), own_weight_});
-    comms_.all().all_reduce(exec_, weight_.view(), reduction::sum).wait(exec_);
-    exec_.for_each_index(1, weight_share{weight_.data(), own_weight_ * comms_.size()});
   }
 
   void run_round(std::size_t k, workspace_on<E>& ws) {
@@ -303,7 +283,7 @@ class exchange_pipeline {
   verify verification_;
   gather gather_mode_;
   std::optional<state_copies<In, E>> copies_;
-  buffer<double, E> weight_;
+  std::optional<rank_weights<E>> weights_;
   double own_weight_ = 1;
   std::vector<std::size_t> bytes_;  ///< size of each tensor's gradient
   bucket_limits limits_;

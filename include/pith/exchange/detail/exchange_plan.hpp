@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/codec/rounds.hpp>
+#include <pith/exchange/detail/narrow_mean.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -15,9 +16,10 @@ namespace pith::inline v0::detail {
 /// and one transfer moves the buffers of a group.
 class exchange_plan {
  public:
-  /// The position of one tensor's buffer in its group.
+  /// The position in its group of the buffer that a codec produces or absorbs in one of its rounds.
   struct slot {
     std::size_t tensor, offset, bytes;
+    unsigned round;
   };
   /// A group sends `pieces` buffers of `bytes` bytes each. The group's memory begins at the offset `out` in the memory
   /// for produced payloads, and at the offset `gathered` in the memory for received payloads.
@@ -30,9 +32,14 @@ class exchange_plan {
     unsigned pieces;
     std::size_t bytes = 0, out = 0, gathered = 0;
     std::vector<slot> slots = {};
+    std::size_t part = 0;  ///< the offset of this rank's part of a mean in the memory for such parts
 
-    /// Whether the transfer is an all-gather over all ranks. Only the payloads of such a transfer can vary in size.
-    bool is_gathered() const { return how == transport::all_gather && among.is_all(); }
+    /// Whether the transfer is an all-gather of payloads over all ranks. Only these payloads can vary in size.
+    bool is_gathered() const { return how == transport::all_gather && among.is_all() && !completes_mean(); }
+    /// Whether the transfer is the all-gather of a mean's parts. The all-to-all of the mean precedes it by one round.
+    bool completes_mean() const { return how == transport::all_gather && is_narrow(kind); }
+    /// The number of bytes that a rank receives beside the buffer that it sends.
+    std::size_t received_bytes() const { return how == transport::mean ? bytes : bytes * arrivals(how, ranks); }
   };
   using round = std::vector<group>;
 
@@ -40,22 +47,29 @@ class exchange_plan {
   /// the bytes include the payloads of all ranks.
   explicit exchange_plan(std::size_t most_bytes = std::size_t{1} << 30) : most_bytes_(most_bytes) {}
 
-  void add(std::size_t tensor, std::size_t in_round, transfer const& moves, unsigned ranks) {
-    if (rounds_.size() <= in_round) rounds_.resize(in_round + 1);
-    auto& to = group_of(rounds_[in_round], moves, ranks);
-    to.slots.push_back({tensor, to.bytes, moves.bytes()});
+  /// Adds a round of a tensor's codec. The rounds of a tensor are added in order. A mean takes two rounds of the plan, so
+  /// later rounds of the codec move.
+  void add(std::size_t tensor, unsigned round, transfer const& moves, unsigned ranks) {
+    means_ = round == 0 ? 0 : means_;
+    auto const at = round + means_;
+    if (rounds_.size() <= at) rounds_.resize(at + 1);
+    auto& to = group_of(rounds_[at], moves, ranks);
+    to.slots.push_back({tensor, to.bytes, moves.bytes(), round});
     to.bytes += align_up(moves.bytes(), section_alignment);
+    means_ += moves.how == transport::mean;
   }
 
-  /// Sets the offsets of the groups in each round. All rounds use the same memory.
+  /// Adds the all-gathers that complete means, and sets the offsets of the groups in each round. All rounds use the
+  /// same memory.
   void place() {
+    complete_means();
     for (auto& r : rounds_) {
       std::size_t out = 0, gathered = 0;
       for (auto& g : r) {
         g.out = out;
         g.gathered = gathered;
         out += align_up(g.bytes * g.pieces, scratch_alignment);
-        gathered += align_up(g.bytes * arrivals(g.how, g.ranks), scratch_alignment);
+        gathered += align_up(g.received_bytes(), scratch_alignment);
       }
       out_bytes_ = std::max(out_bytes_, out);
       gathered_bytes_ = std::max(gathered_bytes_, gathered);
@@ -66,12 +80,12 @@ class exchange_plan {
   /// keep their offsets.
   template <class F>
   void resize(F const& bytes) {
-    for (std::size_t r = 0; r < rounds_.size(); ++r) {
-      for (auto& g : rounds_[r]) {
+    for (auto& r : rounds_) {
+      for (auto& g : r) {
         if (!g.is_gathered()) continue;
         g.bytes = 0;
         for (auto& s : g.slots) {
-          s.bytes = bytes(s.tensor, static_cast<unsigned>(r));
+          s.bytes = bytes(s.tensor, s.round);
           s.offset = g.bytes;
           g.bytes += align_up(s.bytes, section_alignment);
         }
@@ -82,6 +96,8 @@ class exchange_plan {
   std::vector<round> const& rounds() const { return rounds_; }
   std::size_t out_bytes() const { return out_bytes_; }
   std::size_t gathered_bytes() const { return gathered_bytes_; }
+  /// The size of the memory for this rank's parts of means.
+  std::size_t part_bytes() const { return part_bytes_; }
 
   /// The number of bytes per step that a rank passes to its communicator for one kind of transfer. If `among` is given,
   /// only transfers within that subgroup are included.
@@ -94,6 +110,26 @@ class exchange_plan {
   }
 
  private:
+  /// A mean takes two rounds: an all-to-all, after which each rank computes the mean of its part, and an all-gather of
+  /// the parts. The parts divide the whole buffer of the group, regardless of the tensors in it.
+  void complete_means() {
+    for (std::size_t r = 0; r < rounds_.size(); ++r) {
+      auto made = round();
+      for (auto& g : rounds_[r]) {
+        if (g.how != transport::mean) continue;
+        g.bytes = divisible(g.bytes, g.ranks);
+        g.part = part_bytes_;
+        auto& parts = made.emplace_back(g);
+        parts.how = transport::all_gather;
+        parts.bytes = g.bytes / g.ranks;
+        part_bytes_ += align_up(parts.bytes, scratch_alignment);
+      }
+      if (made.empty()) continue;
+      rounds_.resize(std::max(rounds_.size(), r + 2));
+      rounds_[r + 1].insert(rounds_[r + 1].end(), made.begin(), made.end());
+    }
+  }
+
   group& group_of(round& r, transfer const& moves, unsigned all) const {
     auto const ranks = moves.among.ranks(all);
     auto const copies = std::max(arrivals(moves.how, ranks), 1u);
@@ -107,8 +143,9 @@ class exchange_plan {
   }
 
   std::size_t most_bytes_;
+  unsigned means_ = 0;  ///< number of earlier rounds of the same tensor that are means
   std::vector<round> rounds_;
-  std::size_t out_bytes_ = 0, gathered_bytes_ = 0;
+  std::size_t out_bytes_ = 0, gathered_bytes_ = 0, part_bytes_ = 0;
 };
 
 }  // namespace pith::inline v0::detail

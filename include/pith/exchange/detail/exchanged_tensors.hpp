@@ -9,6 +9,7 @@
 #include <pith/exchange/codec_policy.hpp>
 #include <pith/exchange/detail/exchange_plan.hpp>
 #include <pith/exchange/detail/predicted_gather.hpp>
+#include <pith/exchange/detail/rank_weights.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -66,9 +67,13 @@ class exchanged_tensors {
 
   unsigned rounds(std::size_t tensor) const { return codecs_[tensor].rounds(specs_[tensor].dims, ranks_); }
   unsigned depth(std::size_t tensor) const { return codecs_[tensor].depth(); }
-  /// The transfer of a tensor in a round, for the tensor's capacity in the current step.
+  /// The transfer of a tensor in a round, at full capacity.
   transfer moves(std::size_t tensor, unsigned round) const {
-    return transfer_of<In>(codecs_[tensor], round, dims(tensor), ranks_);
+    return transfer_of<In>(codecs_[tensor], round, specs_[tensor].dims, ranks_);
+  }
+  /// The number of bytes of this transfer, for the tensor's capacity in the current step.
+  std::size_t moved_bytes(std::size_t tensor, unsigned round) const {
+    return transfer_of<In>(codecs_[tensor], round, dims(tensor), ranks_).bytes();
   }
   std::size_t scratch_bytes(E const& exec, std::size_t tensor) const {
     auto const& all = specs_[tensor].dims;
@@ -130,8 +135,11 @@ class exchanged_tensors {
 
   bool is_laid(std::size_t tensor) const { return gradients_[tensor] != nullptr || specs_[tensor].dims.n == 0; }
 
-  /// Beginning with the next step, multiplies gradients by `*factor` before they are exchanged.
-  void weigh_by(double const* factor) { factor_ = factor; }
+  /// Beginning with the next step, scales gradients and means by factors of the ranks' weights.
+  void weigh_by(rank_weights<E> const& weights) {
+    factor_ = weights.own();
+    if constexpr (is_narrow) common_ = weights.common();
+  }
 
   /// Beginning with the next step, writes |g|^2 of each tensor to `squares` before the gradient is exchanged.
   void measure_into(double* squares) { squares_ = squares; }
@@ -140,15 +148,17 @@ class exchanged_tensors {
 
   void begin_step(E const& exec) {
     exec.for_each_index(states_.size(), advance_each{steps_.data()});
+    scale_states(exec, true);
     if (predicted_) predicted_->begin_step(exec);
   }
   void end_step(E const& exec) {
+    scale_states(exec, false);
     if (predicted_) predicted_->end_step(exec);
   }
 
   void produce(E const& exec, std::size_t tensor, unsigned round, span_on<E, std::byte> out, workspace_on<E>& ws) {
     auto& s = states_[tensor];
-    if (round == 0 && factor_ != nullptr) weigh(exec, gradient(tensor));
+    if (round == 0 && factor_ != nullptr) weigh(exec, gradient(tensor), factor_);
     if (round == 0 && squares_ != nullptr) measure(exec, tensor, ws);
     if (round == 0) s.undelivered().add_to(exec, gradient(tensor));
     detail::produce<In>(codecs_[tensor], context_of(exec, tensor, ws), round, values_on<E, In const>(gradient(tensor)),
@@ -160,6 +170,7 @@ class exchanged_tensors {
     if (predicted_ && is_gathered) predicted_->note(exec, tensor, in, ranks_);
     detail::absorb<In>(codecs_[tensor], context_of(exec, tensor, ws), round, in, gradient(tensor), s.replicated(),
                        s.local());
+    if (common_ != nullptr && round + 1 == rounds(tensor)) weigh(exec, gradient(tensor), common_);
   }
 
   void rescale(E const& exec, double factor) {
@@ -184,13 +195,23 @@ class exchanged_tensors {
   }
 
  private:
+  static constexpr bool is_narrow = sizeof(In) == 2;
+
   context<In, E> context_of(E const& exec, std::size_t tensor, workspace_on<E>& ws) const {
     return {exec, states_[tensor].id(), dims(tensor), ws, ranks_};
   }
   shape const& dims(std::size_t tensor) const { return predicted_ ? predicted_->dims(tensor) : specs_[tensor].dims; }
 
-  void weigh(E const& exec, values_on<E, In> g) const {
-    exec.for_each_index(g.capacity, scale_by<In, In>{g.data, g.data, factor_});
+  void weigh(E const& exec, values_on<E, In> x, double const* factor) const {
+    exec.for_each_index(x.capacity, weigh_value<In>{x.data, factor});
+  }
+  /// During a step, states have the unit of the scaled gradients.
+  void scale_states(E const& exec, bool divides) {
+    if constexpr (is_narrow) {
+      if (common_ == nullptr) return;
+      auto scaled = field_scaler<In, E>(exec, common_, divides);
+      fields(scaled);
+    }
   }
 
   void measure(E const& exec, std::size_t tensor, workspace_on<E>& ws) const {
@@ -204,7 +225,8 @@ class exchanged_tensors {
   std::vector<state_type> states_;
   std::vector<In*> gradients_;
   buffer<std::uint64_t*, E> steps_;
-  double const* factor_ = nullptr;
+  double const* factor_ = nullptr;  ///< by which gradients are multiplied
+  double const* common_ = nullptr;  ///< by which the means of 16-bit gradients are multiplied
   double* squares_ = nullptr;
   std::uint64_t size_ = 0;
   std::optional<predicted_gather<In, E>> predicted_;

@@ -11,18 +11,22 @@
 
 namespace pith::inline v0::detail {
 
-/// Starts an in-place all-reduce of bytes, which are elements of the given kind.
+/// Starts an in-place all-reduce of bytes, which are elements of the given kind. Only transport::mean transfers
+/// elements of 16 bits, so the communicator may lack all-reduces of them.
 template <class Comm, class E>
 any_request<Comm, E> reduce(E const& exec, Comm& comm, element_kind kind, span_on<E, std::byte> bytes, reduction how) {
   return with_elements<space_of<E>>(
       kind, bytes.data(), bytes.size() / kind_bytes(kind),
-      [&](auto elements) -> any_request<Comm, E> { return comm.all_reduce(exec, elements, how); });
+      [&]<class T>(span<T, space_of<E>> elements) -> any_request<Comm, E> {
+        if constexpr (!is_narrow(kind_of<T>())) return comm.all_reduce(exec, elements, how);
+        throw std::logic_error(sentence("transfer: an all-reduce of 16-bit elements must be a mean"));
+      });
 }
 
 /// The name of a function that a transfer needs and the communicator lacks; null if the communicator has all functions.
 inline char const* lacking_call(optional_calls const& has, transfer const& moves) {
   auto const how = moves.how;
-  if (how == transport::all_to_all && !has.all_to_all)
+  if ((how == transport::all_to_all || how == transport::mean) && !has.all_to_all)
     return "all_to_all(exec, span<std::byte const>, span<std::byte>)";
   if ((how == transport::swap || how == transport::shift) && !has.send_recv)
     return "send_recv(exec, span<std::byte const>, unsigned, span<std::byte>, unsigned)";
@@ -76,6 +80,7 @@ any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, elemen
       break;
     case transport::sum: return reduce(exec, comm, kind, out, reduction::sum);
     case transport::max: return reduce(exec, comm, kind, out, reduction::max);
+    case transport::mean: break;
   }
   throw std::logic_error(sentence("transfer: the communicator lacks a transport of this codec"));
 }

@@ -14,8 +14,8 @@
 namespace pith::inline v0::detail {
 
 #if defined(__CUDA_ARCH__)
-/// Counts the calls of `all` threads in *arrived. Returns true in the last call, and resets *arrived to 0. The thread
-/// of the last call then sees the writes of the other threads.
+/// Each of `all` threads calls this function once. The function counts its calls in *arrived. The last call resets
+/// *arrived to 0 and returns true, and its thread then sees the writes of the other threads.
 __device__ inline bool arrives_last(std::uint32_t* arrived, std::uint32_t all) {
   __threadfence();
   auto const last = atomicAdd(arrived, 1u) + 1 == all;

@@ -48,7 +48,8 @@ concept encodes_every_shape = requires {
   requires is_inherited(&C::template can_encode_from<E>);
 };
 
-/// True if no codec of this type is lossless or summable, and if each can encode from a source for every shape.
+/// True if every codec of type C can encode from a source for every shape, and no codec of type C is lossless or
+/// summable.
 template <class C, class E>
 inline constexpr bool always_encodes_from = never_lossless<C> && encodes_every_shape<C, E> &&
                                             traits_of<C>.sums == sum_form::none &&

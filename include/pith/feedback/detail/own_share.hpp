@@ -80,11 +80,13 @@ void contribution(C const& c, context<In, E> const& cx, span_on<E, std::byte con
   } else if constexpr (collective<C, In, E>) {
     c.contribution(cx, produced, sent, replicated);
   } else {
+    auto const divisor = sum_divisor<In>(c, cx.dims, cx.ranks);
     decode_payload<In>(c, cx, produced, sent, replicated);
     if constexpr (maybe_affine<C>) {
-      if (is_affine(c) && sums(c) == sum_form::decode) return scale_about_zero<In>(c, cx, sent, replicated);
+      if (is_affine(c) && sums(c) == sum_form::decode && divisor > 1)
+        return scale_about_zero<In>(c, cx, sent, replicated);
     }
-    rescale<In>(cx.exec, sent, sum_divisor<In>(c, cx.dims, cx.ranks));
+    rescale<In>(cx.exec, sent, divisor);
   }
 }
 

@@ -30,4 +30,25 @@ void narrow(E const& exec, values_on<E, accum<In>> y, values_on<E, In> x) {
   exec.for_each_index(x.capacity, convert<In, accum<In>>{y.data, x.data});
 }
 
+/// Sets x to `mean`, converted to In, and `mean` to the part of it that x cannot hold. This part is 0 where the mean is
+/// NaN or infinite.
+template <class In>
+struct narrow_keeping {
+  accum<In>* mean;
+  In* x;
+  PITH_HD void operator()(std::uint64_t i) const {
+    x[i] = saturated_cast<In>(mean[i]);
+    mean[i] = is_finite(mean[i]) ? mean[i] - element_cast<accum<In>>(x[i]) : 0;
+  }
+};
+
+/// Rounds values to In in place.
+template <class In>
+struct round_to {
+  accum<In>* values;
+  PITH_HD void operator()(std::uint64_t i) const {
+    values[i] = element_cast<accum<In>>(saturated_cast<In>(values[i]));
+  }
+};
+
 }  // namespace pith::inline v0::detail

@@ -125,7 +125,7 @@ struct selection {
     return (own < least ? least : own) * select_span<A>;
   }
 
-  /// The note of value i.
+  /// Returns the note about the candidates of the span that contains value i.
   template <class Team>
   PITH_HD span_note note_of(Team const&, std::uint64_t i) const {
     return notes[i / collected_by<A, Team>];
