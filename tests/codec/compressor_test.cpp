@@ -141,7 +141,8 @@ TEST_CASE("a state of another compressor and a damaged state are refused, and ch
   refuses(pith::compressor<float>(pith::error_feedback(pith::top_k(0.2)), dims, whose), "ef(top_k(0.2))");
   refuses(pith::compressor<float>(codec, pith::matrix(10, 5), whose), "50 elements in 10 rows");
   CHECK_THROWS_WITH_AS(c.import_state(pith::compressor<float>(codec, dims, {whose.seed, 3, 2}).export_state()),
-                       "pith::compressor::import_state: the state must be of rank 1, got one of rank 2",
+                       "pith::compressor::import_state: the state must be of rank 1, got one of rank 2: each rank "
+                       "saves its own state and imports its own state",
                        std::invalid_argument);
   refuses(pith::compressor<float>(codec, dims, {1, 3, 1}), "got one of seed 1");
   refuses(pith::compressor<float>(codec, dims, {whose.seed, 4, 1}), "got one of tensor 4");

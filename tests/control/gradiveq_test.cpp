@@ -383,8 +383,8 @@ TEST_CASE("kernels, options and states that cannot be are refused") {
     }
     auto const other = make({convolutions[0]});
     CHECK_THROWS_WITH_AS(schedule.import_state(other.export_state()),
-                         "pith::gradiveq::import_state: the state must be of convolution of tensor 2 of 150 in 5 "
-                         "filters of 10 x 3 by 4 slices of 40, got one of no further line",
+                         "pith::gradiveq::import_state: the state must also be of convolution of tensor 2 of 150 in 5 "
+                         "filters of 10 x 3 by 4 slices of 40, got one that ends before this line",
                          std::invalid_argument);
     schedule.import_state(saved);
   });

@@ -144,7 +144,8 @@ TEST_CASE("an adaptive job goes on with its controller, which all ranks share") 
   apart[1] = steps(make, 2, {}, 0, 4).states[1];
   CHECK_THROWS_WITH_AS(
       pith::reshard(apart, 2),
-      "pith::reshard: states[1]: the controller's state must be equal on all ranks, got another than states[0]",
+      "pith::reshard: states[1]: the controller's state must be equal on all ranks, got another than states[0]: pass "
+      "states that were saved after the same step",
       std::invalid_argument);
 }
 
@@ -155,7 +156,7 @@ TEST_CASE("states after different steps are refused with the tensor") {
   CHECK_THROWS_WITH_AS(
       pith::reshard(apart, 2),
       "pith::reshard: states[1]: the replicated state must be equal on all ranks, got another than states[0] of "
-      "tensor \"weight\" of 96 elements in 12 rows, codec identity",
+      "tensor \"weight\" of 96 elements in 12 rows, codec identity: pass states that were saved after the same step",
       std::invalid_argument);
 }
 

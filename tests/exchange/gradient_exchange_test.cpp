@@ -210,14 +210,7 @@ TEST_CASE("bad sizes and foreign states are refused in words") {
   CHECK_THROWS_WITH_AS(ex.import_state(pith::span<std::byte const>(state)),
                        "pith::gradient_exchange::import_state: the state must be of seed 0, got one of seed 9",
                        std::invalid_argument);
-  auto const words = [](unsigned rank, unsigned ranks) {
-    return "rank " + std::to_string(rank) + " of " + std::to_string(ranks);
-  };
-  CHECK(pith::detail::advice_for(words(0, 3), words(0, 4)) ==
-        std::string(": reshard() converts states for another number of ranks"));
-  CHECK(pith::detail::advice_for(words(0, 3), words(1, 3)) == std::string());
-  CHECK(pith::detail::advice_for("seed 0", "seed 9") == std::string());
   state.pop_back();
   CHECK_THROWS_WITH_AS(ex.import_state(pith::span<std::byte const>(state)),
-                       doctest::Contains("bytes after its header, got"), std::invalid_argument);
+                       doctest::Contains("the state is cut off: it must have "), std::invalid_argument);
 }

@@ -256,11 +256,14 @@ TEST_CASE("what is no state of one job is refused in words") {
   CHECK(refusal_of({}, 2) == "pith::reshard: states must have at least 1 entry, got 0");
   CHECK(refusal_of(old, 0) == "pith::reshard: ranks must be in [1, 65535), got 0");
   CHECK(refusal_of(old, 65535) == "pith::reshard: ranks must be in [1, 65535), got 65535");
-  CHECK(refusal_of({old[0], {}}, 2) == "pith::reshard: states[1]: the state must have at least 32 bytes, got 0");
+  CHECK(refusal_of({old[0], {}}, 2) ==
+        "pith::reshard: states[1]: the state is cut off: it must have at least 32 bytes, got 0");
   CHECK(refusal_of({old[0], old[2], old[1]}, 2) ==
-        "pith::reshard: states[2]: the rank must be above 2, that of the state before, got 1");
+        "pith::reshard: states[2]: the rank must be above 2, that of the state before, got 1: pass "
+        "the state of each rank once, in rank order");
   CHECK(refusal_of({old[0], old[0]}, 2) ==
-        "pith::reshard: states[1]: the rank must be above 0, that of the state before, got 0");
+        "pith::reshard: states[1]: the rank must be above 0, that of the state before, got 0: pass "
+        "the state of each rank once, in rank order");
   CHECK(refusal_of({old[0], job_of(4, fields)[1]}, 2) ==
         "pith::reshard: states[1]: the state must be of a job of 3 ranks, got one of 4");
   CHECK(refusal_of({old[0], job_of(3, {{"share", "double", 2}})[1]}, 2) ==
@@ -307,14 +310,16 @@ TEST_CASE("what no other number of ranks can go on with is refused with its tens
   auto const replicated = [](double x) { return saved_field{"agreed", "float", 1, 1, 0, {x}}; };
   CHECK(refusal_of({write_state(0, 2, {replicated(1)}), write_state(1, 2, {replicated(2)})}, 2) ==
         "pith::reshard: states[1]: the replicated state must be equal on all ranks, got another than states[0] of "
-        "tensor \"w\" of 5");
+        "tensor \"w\" of 5: pass states that were saved after the same step");
   CHECK(refusal_of(job_of(2, {{"share", "uint32", 1, 1, 0, {1}}}), 2) ==
-        "pith::reshard: fields of kind share must have elements that are added up, got uint32 of tensor \"w\" of 5");
+        "pith::reshard: fields of kind share must have elements that are added up, got uint32 of tensor \"w\" of 5: "
+        "pass another field_kind to the visitor of the codec's state");
   auto const fixed = job_of(2, {{"fixed", "float", 1}});
   CHECK(reshard(fixed, 2) == fixed);
   auto const refused = "pith::reshard: ranks and states must be 2 for a field of kind fixed, got ";
-  CHECK(refusal_of(fixed, 3) == refused + std::string("3 ranks and 2 states of tensor \"w\" of 5"));
-  CHECK(refusal_of(without(fixed, {0}), 2) == refused + std::string("2 ranks and 1 states of tensor \"w\" of 5"));
+  auto const advice = " of tensor \"w\" of 5: the state of this codec cannot be converted to another number of ranks";
+  CHECK(refusal_of(fixed, 3) == refused + std::string("3 ranks and 2 states") + advice);
+  CHECK(refusal_of(without(fixed, {0}), 2) == refused + std::string("2 ranks and 1 states") + advice);
   auto const nodes = job_of(4, {{"share", "float", 1, 2}});
   CHECK(refusal_of(nodes, 3) ==
         "pith::reshard: ranks must be a multiple of 2, the ranks of a node, got 3 of tensor \"w\" of 5");

@@ -238,7 +238,9 @@ TEST_CASE("names are texts, and arguments are checked") {
   CHECK(pith::own_residual(0.9, 0.5).name() == "own_residual(0.9,0.5)");
   CHECK(pith::signum_momentum().name() == "signum_momentum(0.9)");
   CHECK(pith::ef_sign(0.1).name() == "ef_sign(0.1)");
-  CHECK_THROWS_WITH_AS(pith::ef_sign(0), "pith::ef_sign: learning_rate must be in [1e-30, 1e30], got 0",
+  CHECK_THROWS_WITH_AS(pith::ef_sign(0),
+                       "pith::ef_sign: learning_rate must be in [1e-30, 1e30], got 0: skip the exchange in steps with "
+                       "learning rate 0, which change no parameter",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(pith::signum_momentum(1), "pith::signum_momentum: beta must be in [0, 1), got 1",
                        std::invalid_argument);

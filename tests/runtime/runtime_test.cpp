@@ -128,6 +128,45 @@ TEST_CASE("a compiled compressor restores a state that the headers saved") {
   CHECK_THROWS_AS(compiled.import_state(damaged), std::invalid_argument);
 }
 
+TEST_CASE("a compiled compressor decodes a payload of a given step") {
+  constexpr auto dims = pith::vector(1000);
+  auto const text = "random_k(0.1)|qsgd<8>";
+  auto sender = pith::compressor<float>(pith::parse<float>(text), dims, {5, 1, 2});
+  auto receiver = pith::runtime::compressor<float>(pith::runtime::parse<float>(text), dims, {5, 1, 0});
+  auto expected = std::vector<float>(dims.n), received = expected;
+  for (unsigned step = 1; step <= 5; ++step) {
+    auto const payload = sender.compress(frozen::gradient<float>(dims.n, step, 2));
+    sender.decompress(payload, expected);
+    if (step < 3) continue;
+    receiver.decompress(payload, received, 2, sender.step());
+    CHECK(received == expected);
+  }
+  CHECK(receiver.step() == 0);
+  CHECK_THROWS_AS(receiver.decompress(sender.payload(), received, 2), std::invalid_argument);
+}
+
+TEST_CASE("a compiled exchange that refuses a state is as before") {
+  auto comm = pith::self_communicator();
+  auto any = pith::any_communicator(comm);
+  auto const codecs = [](char const* text) { return std::vector(3, pith::runtime::parse<float>(text)); };
+  auto make = [&] {
+    return pith::runtime::gradient_exchange<float>(pith::runtime::executor(), any, model(), codecs("ef(top_k(0.1))"));
+  };
+  auto exchange = make(), twin = make();
+  means_of<float>(exchange, 0);
+  means_of<float>(twin, 0);
+  auto const saved = exchange.export_state();
+  for (std::size_t cut = 0; cut < saved.size(); cut += 97) {
+    auto const part = pith::span<std::byte const>(saved).first(cut);
+    CHECK_THROWS_AS(exchange.import_state(part), std::invalid_argument);
+    CHECK_THROWS_AS(exchange.import_state(part, codecs("ef(scaled_sign)")), std::invalid_argument);
+  }
+  CHECK_THROWS_AS(exchange.import_state(saved, codecs("ef(scaled_sign)")), std::invalid_argument);
+  CHECK(exchange.codecs()[0].name() == "ef(top_k(0.1))");
+  CHECK(exchange.export_state() == saved);
+  CHECK(means_of<float>(exchange, 0) == means_of<float>(twin, 0));
+}
+
 TEST_CASE_TEMPLATE("means and states are those of the headers", In, float, pith::bfloat16) {
   for (auto const* const text : exchanged_texts) {
     CAPTURE(text);

@@ -106,12 +106,13 @@ template <executor E, class C, class X, class Payload, class S>
   requires(!detail::readable_by<X, S, C, E>)
 void compress(E const&, C const&, X&&, Payload&&, S&, workspace_on<E>&) { detail::explain_arguments<X, S, C, E>(); }
 
-/// Decodes `payload`, which rank `from` compressed in the state's current step, into `x`. `payload` must be 8-byte
-/// aligned.
+namespace detail {
+
+/// Decodes the payload of the encoding `id`.
 template <class In, executor E, class C>
-void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload,
-                span_on<E, std::type_identity_t<In>> x, codec_state<In, C, E>& state, workspace_on<E>& ws,
-                std::uint16_t from) {
+void decompress_as(E const& exec, C const& codec, span_on<E, std::byte const> payload,
+                   span_on<E, std::type_identity_t<In>> x, codec_state<In, C, E>& state, workspace_on<E>& ws,
+                   encoding_id const& id) {
   auto const environment = detail::default_float_environment();
   auto const& dims = state.dims();
   auto const size = payload_bytes<In>(codec, dims);
@@ -120,8 +121,21 @@ void decompress(E const& exec, C const& codec, span_on<E, std::byte const> paylo
   detail::require_aligned("decompress", "payload", payload.data());
   codec.require_states(state.replicated(), state.local());
   detail::require_scratch<In>("decompress", exec, codec, dims, ws);
-  detail::decode_payload<In>(codec, state.context_on(exec, ws).from_rank(from), payload.first(size),
+  detail::decode_payload<In>(codec, context<In, E>{exec, id, dims, ws}, payload.first(size),
                              values_on<E, In>{x.data(), dims.n}, state.replicated());
+}
+
+}  // namespace detail
+
+/// Decodes `payload`, which rank `from` compressed in the state's current step, into `x`. `payload` must be 8-byte
+/// aligned.
+template <class In, executor E, class C>
+void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload,
+                span_on<E, std::type_identity_t<In>> x, codec_state<In, C, E>& state, workspace_on<E>& ws,
+                std::uint16_t from) {
+  auto id = state.id();
+  id.rank = from;
+  detail::decompress_as<In>(exec, codec, payload, x, state, ws, id);
 }
 
 /// Decodes a payload that this rank compressed.

@@ -18,19 +18,33 @@
 
 namespace pith::inline v0 {
 
+namespace detail {
+
+struct set_step {
+  std::uint64_t* to;
+  std::uint64_t step;
+  PITH_HD void operator()(std::uint64_t) const { *to = step; }
+};
+
+}  // namespace detail
+
 /// A codec with the state, payload and workspace for one tensor on one rank. `compressor<In>(codec, dims)`
 /// erases the codec's type, and `make_compressor<In>(exec, codec, dims)` keeps the type.
 ///
 ///     auto c = pith::compressor<float>(pith::seq, pith::error_feedback(pith::top_k(0.01)), pith::vector(n));
-///     send(c.compress(gradient));
-///     c.decompress(received, gradient);
+///     send(c.compress(gradient), c.step());
+///     c.decompress(received, gradient, from_rank, step);   // `step` is the step() of the sender
+///
+/// The random numbers of an encoding depend on its step, and some decoders draw these numbers again. So a receiver needs
+/// the step of a payload. Frames (wire/frame.hpp) contain this step.
 ///
 ///   owns        the codec, a copy of the executor, and all memory, which the constructor allocates. The type is
 ///               move-only
 ///   state       that of the codec; export_state saves it, import_state restores it
 ///   complexity  compress and decompress do not allocate. Memory is payload_bytes(dims) + workspace_bytes(dims) bytes,
 ///               plus the state
-///   errors      std::invalid_argument if a span has the wrong size. Then neither the object nor the spans change
+///   errors      std::invalid_argument if a span has the wrong size, or if the step of a payload is unknown. Then
+///               neither the object nor the spans change
 ///   requires    only one thread at a time may use the object
 template <real In, class C = any_codec<In>, executor E = seq_executor>
 class compressor {
@@ -41,7 +55,8 @@ class compressor {
         codec_(std::move(codec)),
         state_(make_state<In>(exec_, codec_, dims, whose)),
         payload_(exec_, pith::payload_bytes<In>(codec_, dims)),
-        scratch_(exec_, workspace_bytes<In>(exec_, codec_, dims)) {}
+        scratch_(exec_, workspace_bytes<In>(exec_, codec_, dims)),
+        sent_step_(exec_, 1) {}
   /// Makes a compressor that runs on the calling thread.
   compressor(C codec, shape const& dims, tensor_id const& whose = {}) requires std::same_as<E, seq_executor>
       : compressor(seq, std::move(codec), dims, whose) {}
@@ -54,8 +69,20 @@ class compressor {
     return payload();
   }
 
-  /// Decodes a payload of rank `from` into `x`. The payload must be of the current step.
+  /// Decodes the payload that rank `from` compressed in its step number `step` into `x`. The sender's `step()` returns
+  /// this number after compress(). A compressor that only decodes payloads needs no steps of its own.
+  void decompress(span_on<E, std::byte const> payload, span_on<E, In> x, std::uint16_t from, std::uint64_t step) {
+    detail::require(step > 0, "compressor::decompress: step must be at least 1, got 0: pass the sender's step()");
+    exec_.for_each_index(1, detail::set_step{sent_step_.data(), step});
+    auto id = state_.id();
+    id.step = sent_step_.data();
+    id.rank = from;
+    auto ws = workspace_on<E>(scratch_.view());
+    detail::decompress_as<In>(exec_, codec_, payload, x, state_, ws, id);
+  }
+  /// Decodes a payload of rank `from` into `x`. The payload must be of this compressor's current step.
   void decompress(span_on<E, std::byte const> payload, span_on<E, In> x, std::uint16_t from) {
+    require_begun();
     auto ws = workspace_on<E>(scratch_.view());
     pith::decompress(exec_, codec_, payload, x, state_, ws, from);
   }
@@ -64,6 +91,13 @@ class compressor {
 
   /// The payload of the last step.
   span_on<E, std::byte const> payload() const { return payload_.view(); }
+  /// The number of the current step: the number of calls of compress(), including those before an import of a state. On
+  /// a device, step() waits for the executor.
+  std::uint64_t step() const {
+    std::uint64_t step = 0;
+    exec_.download(&step, state_.steps(), sizeof step);
+    return step;
+  }
 
   /// Serialises the state, with a description and a checksum, in the format of docs/state_format.md.
   std::vector<std::byte> export_state() {
@@ -89,6 +123,13 @@ class compressor {
   codec_state<In, C, E>& state() { return state_; }
 
  private:
+  /// Before the first step, the step of any payload is unknown. On a device, a check would have to wait.
+  void require_begun() const {
+    if constexpr (detail::host_executor<E>)
+      detail::require(*state_.steps() > 0, "compressor::decompress: the step of the payload is unknown, since this ",
+                      "compressor has compressed nothing: call decompress(payload, x, from, step) with the sender's ",
+                      "step()");
+  }
   /// The lines of a saved state's description that must match when the state is restored.
   std::string state_words() {
     auto fields = detail::field_describer();
@@ -104,6 +145,7 @@ class compressor {
   C codec_;
   codec_state<In, C, E> state_;
   buffer<std::byte, E> payload_, scratch_;
+  buffer<std::uint64_t, E> sent_step_;  ///< the step of a received payload
 };
 
 /// Makes a compressor for gradients with element type In.

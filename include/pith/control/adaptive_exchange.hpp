@@ -207,18 +207,18 @@ class adaptive_exchange {
     return saved({controller_, step_, learning_rate_}, exchange_.export_state());
   }
   /// All ranks call import_state. If the state of one rank is wrong, that rank throws the error of
-  /// gradient_exchange::import_state, and the other ranks throw agreement_error. All ranks are then unchanged.
+  /// gradient_exchange::import_state, and the other ranks throw agreement_error. If the ranks' states were saved after
+  /// different steps, all ranks throw agreement_error. After these errors, all ranks are unchanged.
   void import_state(span<std::byte const> bytes) {
     exchange_.require_between_steps("import_state");
-    auto next = std::optional<restored>();
-    detail::require_success(exec_, *comm_, call, [&] { next.emplace(restore(bytes)); });
-    auto chosen = choices(next->controller, next->head.step);
-    exchange_.import_state(next->states, codecs_at(chosen));
+    auto next = restore_all(bytes);
+    auto chosen = choices(next.controller, next.head.step);
+    exchange_.import_state(next.states, codecs_at(chosen));
     choices_ = std::move(chosen);
     place();
-    controller_ = std::move(next->controller);
-    step_ = next->head.step;
-    learning_rate_ = next->head.learning_rate;
+    controller_ = std::move(next.controller);
+    step_ = next.head.step;
+    learning_rate_ = next.head.learning_rate;
     is_seen_ = is_prepared_ = true;
     is_begun_ = false;
     lost_ = nullptr;
@@ -275,6 +275,13 @@ class adaptive_exchange {
     next.controller.load(saved.controller);
     exchange_.require_state(next.states, codecs_at(choices(next.controller, next.head.step)));
     return next;
+  }
+  /// Reads the states of all ranks, each on its rank. Throws on all ranks if a state is wrong or of another step.
+  restored restore_all(span<std::byte const> bytes) const {
+    auto next = std::optional<restored>();
+    detail::require_success(exec_, *comm_, call, [&] { next.emplace(restore(bytes)); });
+    detail::require_one_moment(exec_, *comm_, call, {next->head.step});
+    return *std::move(next);
   }
   std::string controller_words() const {
     return detail::text(detail::adaptive_word, "\ncontroller ", controller_.name(), '\n');

@@ -128,7 +128,7 @@ class gradiveq {
         coding_(std::move(coding)),
         votes_(buffer<double, E>(exec, 1)) {
     check(options);
-    for (auto const& c : convolutions) add(c);
+    add(convolutions);
     enter(options.warm_up > 0 ? gradiveq_phase::warm_up : gradiveq_phase::sampling);
   }
 
@@ -186,16 +186,21 @@ class gradiveq {
   }
   /// Restores a state that `export_state` of an equal schedule returned. All ranks call this function before
   /// `import_state` of the exchange, since this function sets the exchange's codecs. If the state of one rank is wrong,
-  /// this rank throws std::invalid_argument, the other ranks throw agreement_error, and all ranks are unchanged.
+  /// this rank throws std::invalid_argument, and the other ranks throw agreement_error. If the ranks' states were
+  /// saved after different steps, all ranks throw agreement_error. After these errors, all ranks are unchanged.
   void import_state(span<std::byte const> bytes) {
     auto const* const call = "gradiveq::import_state";
     exchange_->require_idle(call);
     auto next = std::optional<progress>();
-    detail::require_success(exec_, *comm_, call, [&] { next.emplace(restore(call, bytes)); });
+    auto codings = std::optional<phase_codecs>();
+    detail::require_success(exec_, *comm_, call, [&] {
+      next.emplace(restore(call, bytes));
+      codings.emplace(codecs_for(next->phase, next->kernels));
+    });
+    detail::require_one_moment(exec_, *comm_, call, {static_cast<std::uint64_t>(next->phase), next->steps});
+    apply(*std::move(codings));
     kernels_ = std::move(next->kernels);
-    enter(next->phase);
-    steps_ = next->steps;
-    first_ = next->first;
+    begin(next->phase, next->steps, next->first);
   }
 
  private:
@@ -209,6 +214,12 @@ class gradiveq {
   struct first_losses {
     double sum = 0;
     std::uint64_t count = 0;
+  };
+
+  using local_losses = std::optional<detail::local_loss<In, E, std::invoke_result_t<Coding const&, shared_basis>>>;
+  struct phase_codecs {
+    std::vector<codec_type> codecs;
+    local_losses losses;
   };
 
   /// The contents of a saved state.
@@ -247,18 +258,26 @@ class gradiveq {
                     o.basis.lambda);
   }
 
-  void add(gradiveq_tensor const& c) {
+  /// Adds all convolutions. `firsts[i]` is the offset of tensor i among all gradients.
+  void add(std::vector<gradiveq_tensor> const& convolutions) {
+    auto firsts = std::vector<std::uint64_t>();
+    std::uint64_t first = 0;
+    for (auto const& t : exchange_->tensors()) firsts.push_back(std::exchange(first, first + t.dims.n));
+    auto is_listed = std::vector<bool>(firsts.size());
+    for (auto const& c : convolutions) {
+      require_convolution(c);
+      detail::require(!is_listed[c.tensor], "gradiveq: each tensor must be listed once, got tensor ", c.tensor,
+                      " twice");
+      is_listed[c.tensor] = true;
+      auto const slice = c.slice > 0 ? c.slice : c.conv.usual_slice();
+      kernels_.push_back({c.tensor, firsts[c.tensor], {c.conv.n(), slice, c.conv.order(), options_.which}, nullptr});
+    }
+  }
+  void require_convolution(gradiveq_tensor const& c) const {
     auto const& tensors = exchange_->tensors();
     detail::require(c.tensor < tensors.size(), "gradiveq: tensor must be below ", tensors.size(), ", got ", c.tensor);
     detail::require(c.conv.n() == tensors[c.tensor].dims.n, "gradiveq: conv of tensor \"", tensors[c.tensor].name,
                     "\" must have ", tensors[c.tensor].dims.n, " elements, got ", c.conv.n());
-    for (auto const& k : kernels_)
-      detail::require(k.tensor != c.tensor, "gradiveq: each tensor must be listed once, got tensor ", c.tensor,
-                      " twice");
-    std::uint64_t first = 0;
-    for (std::size_t i = 0; i < c.tensor; ++i) first += tensors[i].dims.n;
-    auto const slice = c.slice > 0 ? c.slice : c.conv.usual_slice();
-    kernels_.push_back({c.tensor, first, {c.conv.n(), slice, c.conv.order(), options_.which}, nullptr});
   }
 
   shape const& dims(kernel const& k) const { return exchange_->tensors()[k.tensor].dims; }
@@ -273,22 +292,34 @@ class gradiveq {
   }
 
   void enter(gradiveq_phase phase) {
+    apply(codecs_for(phase, kernels_));
+    begin(phase, 0, {});
+  }
+  void begin(gradiveq_phase phase, std::uint64_t steps, first_losses const& first) {
     phase_ = phase;
-    steps_ = 0;
-    first_ = {};
-    auto codecs = exchange_->codecs();
-    for (auto const& k : kernels_) codecs[k.tensor] = codec_of(k);
-    exchange_->change(std::move(codecs));
-    losses_.reset();
-    if (phase == gradiveq_phase::compressed) losses_.emplace(exec_);
-    for (auto const& k : kernels_) {
-      if (losses_ && k.basis) losses_->add(coding_(k.basis), dims(k), k.first);
-    }
+    steps_ = steps;
+    first_ = first;
   }
 
-  codec_type codec_of(kernel const& k) const {
-    if (phase_ == gradiveq_phase::warm_up) return fed_back(identity());
-    if (phase_ == gradiveq_phase::sampling || !k.basis) return fed_back(qsgd<4>());
+  /// The codecs of a phase, and in a compressed phase the function that measures the loss.
+  phase_codecs codecs_for(gradiveq_phase phase, std::vector<kernel> const& kernels) const {
+    auto made = phase_codecs{exchange_->codecs(), {}};
+    if (phase == gradiveq_phase::compressed) made.losses.emplace(exec_);
+    for (auto const& k : kernels) {
+      made.codecs[k.tensor] = codec_of(phase, k);
+      if (made.losses && k.basis) made.losses->add(coding_(k.basis), dims(k), k.first);
+    }
+    return made;
+  }
+  /// Sets the codecs. If the exchange refuses the codecs, nothing changes.
+  void apply(phase_codecs made) {
+    exchange_->change(std::move(made.codecs));
+    losses_ = std::move(made.losses);
+  }
+
+  codec_type codec_of(gradiveq_phase phase, kernel const& k) const {
+    if (phase == gradiveq_phase::warm_up) return fed_back(identity());
+    if (phase == gradiveq_phase::sampling || !k.basis) return fed_back(qsgd<4>());
     return fed_back(coding_(k.basis));
   }
   template <class S>
@@ -397,7 +428,7 @@ class gradiveq {
   first_losses first_;
   double loss_ = 0;
   bool has_looked_ = false;  ///< before() has measured the loss in this step
-  std::optional<detail::local_loss<In, E, std::invoke_result_t<Coding const&, shared_basis>>> losses_;
+  local_losses losses_;
   detail::lent<buffer<double, E>> votes_;
 };
 

@@ -30,8 +30,9 @@ struct knapsack_choice {
 inline std::vector<std::uint32_t> cheapest_choices(std::vector<std::vector<knapsack_choice>> const& items,
                                                    std::uint32_t budget) {
   constexpr auto none = std::numeric_limits<std::uint64_t>::max();
-  auto cost = std::vector<std::uint64_t>(budget + 1, 0), next = cost;  // [b]: fewest bytes within b bins
-  auto taken = std::vector<std::uint32_t>(items.size() * (budget + 1));
+  auto cost = std::vector<std::uint64_t>(std::size_t{budget} + 1, 0), next = cost;  // [b]: fewest bytes in b bins
+  auto const row = std::size_t{budget} + 1;
+  auto taken = std::vector<std::uint16_t>(items.size() * row);
   for (std::size_t i = 0; i < items.size(); ++i) {
     std::fill(next.begin(), next.end(), none);
     for (std::uint32_t c = 0; c < items[i].size(); ++c) {
@@ -39,7 +40,7 @@ inline std::vector<std::uint32_t> cheapest_choices(std::vector<std::vector<knaps
       for (auto b = bins; b <= budget; ++b) {
         if (cost[b - bins] == none || cost[b - bins] + bytes >= next[b]) continue;
         next[b] = cost[b - bins] + bytes;
-        taken[i * (budget + 1) + b] = c;
+        taken[i * row + b] = static_cast<std::uint16_t>(c);
       }
     }
     std::swap(cost, next);
@@ -48,7 +49,7 @@ inline std::vector<std::uint32_t> cheapest_choices(std::vector<std::vector<knaps
   if (cost[budget] == none) return chosen;
   chosen.resize(items.size());
   for (auto i = items.size(), left = std::size_t{budget}; i-- > 0;) {
-    chosen[i] = taken[i * (budget + 1) + left];
+    chosen[i] = taken[i * row + left];
     left -= items[i][chosen[i]].bins;
   }
   return chosen;
@@ -72,7 +73,7 @@ struct l_greco_options {
 ///
 ///   requires    tensors whose codec measures; `reference` is one of the rates (std::invalid_argument)
 ///   state       each tensor's errors over an interval, and the chosen rates; saved
-///   complexity  (number of tensors) x rates x bins operations per interval, on the host
+///   complexity  n x rates x (bins + n) operations and 2 n x (bins + n) bytes per interval, on the host, for n tensors
 ///   on NaN      a step with a NaN or infinite energy is not added to the errors, and the next step is dense
 ///   errors      if load() throws, the controller is unchanged
 ///   reference   Alimohammadi, Markov, Frantar and Alistarh, L-GreCo, MLSys 2024
@@ -100,8 +101,8 @@ class l_greco {
   }
   double decide(std::uint64_t, std::uint32_t tensor) const {
     if (is_blind_) return 1;
-    for (auto const& t : trials_) {
-      if (t.tensor == tensor && t.is_chosen != 0) return t.rate;
+    for (auto t = first_of(tensor); t != trials_.end() && t->tensor == tensor; ++t) {
+      if (t->is_chosen != 0) return t->rate;
     }
     return options_.reference;
   }
@@ -115,17 +116,13 @@ class l_greco {
   void load(span<std::byte const> saved) {
     auto all = loaded_values<trial>("l_greco", saved);
     detail::require(!all.empty(), "l_greco::load: the state must have at least ", sizeof(trial), " bytes, got 0");
-    for (std::size_t i = 0; i + 1 < all.size(); ++i) {
-      auto const& o = options_.rates;
-      auto const is_sum = std::isfinite(all[i].lost) && all[i].lost >= 0;
-      detail::require(is_sum && std::find(o.begin(), o.end(), all[i].rate) != o.end(),
-                      "l_greco::load: errors must be finite, at least 0 and of one of the rates, got ", all[i].lost,
-                      " at ", all[i].rate);
-    }
-    is_blind_ = all.back().rate != 0;
-    steps_ = all.back().bytes;
+    auto const rest = all.back();
     all.pop_back();
+    std::ranges::stable_sort(all, {}, &trial::tensor);
+    require_trials(all);
     trials_ = std::move(all);
+    is_blind_ = rest.rate != 0;
+    steps_ = rest.bytes;
   }
 
  private:
@@ -136,6 +133,18 @@ class l_greco {
     std::uint32_t tensor, is_chosen;
   };
 
+  void require_trials(std::vector<trial> const& all) const {
+    auto const& o = options_.rates;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      auto const& t = all[i];
+      detail::require(std::isfinite(t.lost) && t.lost >= 0 && std::find(o.begin(), o.end(), t.rate) != o.end(),
+                      "l_greco::load: errors must be finite, at least 0 and of one of the rates, got ", t.lost, " at ",
+                      t.rate);
+      detail::require(i < o.size() || all[i - o.size()].tensor != t.tensor,
+                      "l_greco::load: a tensor must have at most ", o.size(), " errors, got more of tensor ", t.tensor);
+    }
+  }
+
   void note(step_report const& seen) {
     for (auto const& r : seen.tensors) {
       auto& t = trial_of(r);
@@ -144,16 +153,16 @@ class l_greco {
     }
   }
 
-  /// Returns the trial for the tensor and the rate of a report. The search starts after the trial that was found last,
-  /// since reports have the same order in each step.
+  /// The first trial of a tensor, or of the next tensor that has trials.
+  std::vector<trial>::const_iterator first_of(std::uint32_t tensor) const {
+    return std::ranges::lower_bound(trials_, tensor, {}, &trial::tensor);
+  }
+  /// Returns the trial for the tensor and the rate of a report.
   trial& trial_of(rate_report const& r) {
-    auto const is_it = [&](trial const& t) { return t.tensor == r.tensor && t.rate == r.rate; };
-    next_ = next_ < trials_.size() ? next_ : 0;
-    auto found = std::find_if(trials_.begin() + static_cast<std::ptrdiff_t>(next_), trials_.end(), is_it);
-    if (found == trials_.end()) found = std::find_if(trials_.begin(), trials_.end(), is_it);
-    if (found == trials_.end()) found = trials_.insert(found, {r.rate, 0, 0, r.tensor, 0});
-    next_ = static_cast<std::size_t>(found - trials_.begin()) + 1;
-    return *found;
+    auto found = first_of(r.tensor);
+    while (found != trials_.end() && found->tensor == r.tensor && found->rate != r.rate) ++found;
+    if (found == trials_.end() || found->tensor != r.tensor) found = trials_.insert(found, {r.rate, 0, 0, r.tensor, 0});
+    return trials_[static_cast<std::size_t>(found - trials_.cbegin())];
   }
 
   /// Chooses the rates that send the fewest bytes with a total error within the budget. Errors are counted in units of
@@ -188,9 +197,8 @@ class l_greco {
   }
 
   l_greco_options options_;
-  std::vector<trial> trials_;  ///< grouped by tensor
+  std::vector<trial> trials_;  ///< in ascending order of tensors
   std::uint64_t steps_ = 0;
-  std::size_t next_ = 0;  ///< where the search for the next report's trial starts
   bool is_blind_ = false;
 };
 

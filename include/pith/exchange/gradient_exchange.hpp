@@ -102,15 +102,20 @@ class gradient_exchange {
   }
 
   /// The number of bytes that this rank passes to its communicator in a step. If the number varies from step to step,
-  /// returns the number for the last step. Before the first step, returns the largest possible number.
+  /// returns the number for the last step. Before the first step, returns the largest possible number. During a step
+  /// and after a failed step, returns the number from before this step.
   pith::traffic traffic() const {
+    if (phase_ != phase::idle) return sent_before_;
     auto all = engine_->pipeline.traffic();
     all.gathered = engine_->pipeline.gathered_bytes();
     return all;
   }
   /// The number of bytes per step that this rank passes to its communicator for transfers within one subgroup. For each
-  /// all-gather, the largest possible size is counted.
-  pith::traffic traffic(subgroup among) const { return engine_->pipeline.traffic(among); }
+  /// all-gather, the largest possible size is counted. Call traffic(among) between steps.
+  pith::traffic traffic(subgroup among) const {
+    require_between_steps("traffic");
+    return engine_->pipeline.traffic(among);
+  }
 
   /// Replaces the gradients by their decoded means over the ranks. `gradients` contains all tensors one after another.
   /// With exchange_options::is_weighted, the mean is sum(weight x gradient) / sum(weight).
@@ -128,6 +133,7 @@ class gradient_exchange {
   /// Begins a step. The caller then passes each gradient to ready(tensor, gradient).
   void begin(double weight = 1) {
     require_begin(size(), weight);
+    sent_before_ = traffic();  // ready() may start a thread that changes the number
     model().lay_none();
     engine_->ready.begin();
     engine_->pipeline.begin_step(weight);
@@ -291,8 +297,11 @@ class gradient_exchange {
   }
 
   /// Beginning with the next step, every step writes |g|^2 of each tensor to `squares`. This array has one double per
-  /// tensor, lies in the executor's memory, and must outlive the steps.
-  void measure_gradients(double* squares) { model().measure_into(squares); }
+  /// tensor, lies in the executor's memory, and must outlive the steps. Call measure_gradients() between steps.
+  void measure_gradients(double* squares) {
+    require_between_steps("measure_gradients");
+    model().measure_into(squares);
+  }
   /// The energies that a tensor's codec measures (codec/measured.hpp), in the executor's memory; null if the codec
   /// measures no energies. The pointer is valid until the next change of codecs.
   double const* energies(std::size_t tensor) const { return model().energies(tensor); }
@@ -491,6 +500,7 @@ class gradient_exchange {
   phase phase_ = phase::idle;
   bool is_measured_ = false;  ///< true after a step with the current buckets and codecs
   double wait_seconds_ = 0;
+  pith::traffic sent_before_;          ///< traffic() from before the current or failed step
   std::vector<measured_energy> lost_;  ///< measured loss of each tensor
   std::unique_ptr<engine, typename engine::end> engine_;
 };

@@ -98,13 +98,15 @@ class resharding {
     auto const is_number = field.form.element != "byte" && !field.form.element.starts_with("uint");
     auto const counts = kind == field_kind::share || kind == field_kind::estimate || kind == field_kind::part;
     require(is_number || !counts, "reshard: fields of kind ", field_kinds[static_cast<std::size_t>(kind)],
-            " must have elements that are added up, got ", field.form.element, " of ", field.tensor);
+            " must have elements that are added up, got ", field.form.element, " of ", field.tensor,
+            ": pass another field_kind to the visitor of the codec's state");
   }
   void require_ranks(rank_field const& field) const {
     auto const places = field.form.places;
     require(field.form.kind != field_kind::fixed || (old_.is_whole() && ranks_ == old_.ranks()),
             "reshard: ranks and states must be ", old_.ranks(), " for a field of kind fixed, got ", ranks_,
-            " ranks and ", old_.size(), " states of ", field.tensor);
+            " ranks and ", old_.size(), " states of ", field.tensor,
+            ": the state of this codec cannot be converted to another number of ranks");
     require(ranks_ % places == 0, "reshard: ranks must be a multiple of ", places, ", the ranks of a node, got ",
             ranks_, " of ", field.tensor);
     for (unsigned place = 0; place < places && !field.is_replicated(); ++place)
@@ -139,12 +141,19 @@ class resharding {
   /// Copies the field. But if states of old ranks are missing, and the tensor has a field of kind `estimate`, writes
   /// the mean of this field over the old ranks whose states are present.
   void fill_mean(rank_field const& field, std::byte* to) const {
-    auto const estimate = std::ranges::find_if(old_.fields(), [&](rank_field const& other) {
-      return other.form.kind == field_kind::estimate && other.tensor.data() == field.tensor.data() &&
-             other.form.element == field.form.element && other.size == field.size;
-    });
-    if (old_.is_whole() || estimate == old_.fields().end()) return copy_field(to, old_.at(0, field), field.size);
+    auto const* const estimate = old_.is_whole() ? nullptr : estimate_of(field);
+    if (estimate == nullptr) return copy_field(to, old_.at(0, field), field.size);
     mix_fields(field, detail::overlapping(at_place(0, *estimate), 0, 1), to);
+  }
+  /// The field of kind `estimate` whose mean over the ranks is `field`; null if the tensor has no such field.
+  rank_field const* estimate_of(rank_field const& field) const {
+    auto const& all = old_.fields();
+    for (auto i = field.sibling; i < all.size() && all[i].sibling == field.sibling; ++i) {
+      if (all[i].form.kind == field_kind::estimate && all[i].form.element == field.form.element &&
+          all[i].size == field.size)
+        return &all[i];
+    }
+    return nullptr;
   }
 
   /// Copies each element of the new rank's part from the old rank whose part contained this element. If the state of
@@ -198,7 +207,8 @@ inline std::vector<std::vector<std::byte>> reshard_adaptive(std::vector<span<std
     require_words(call.c_str(), own.words, other.words);
     inside.push_back(open_adaptive(call.c_str(), other.states).exchange);
     require(std::ranges::equal(other.states.first(other.states.size() - inside[i].size()), own_bytes), call,
-            ": the controller's state must be equal on all ranks, got another than states[0]");
+            ": the controller's state must be equal on all ranks, got another than states[0]: pass states that were ",
+            "saved after the same step");
   }
   auto made = reshard_exchange(inside, to);
   for (auto& exchange : made)

@@ -21,8 +21,10 @@ namespace pith::inline v0 {
 class ef_sign : public residual<detail::chosen_weights> {
  public:
   explicit ef_sign(double learning_rate) : residual(1, learning_rate), learning_rate_(learning_rate) {
-    detail::require(1e-30 <= learning_rate && learning_rate <= 1e30,
-                    "ef_sign: learning_rate must be in [1e-30, 1e30], got ", learning_rate);
+    detail::require(
+        1e-30 <= learning_rate && learning_rate <= 1e30, "ef_sign: learning_rate must be in [1e-30, 1e30], got ",
+        learning_rate,
+        learning_rate == 0 ? ": skip the exchange in steps with learning rate 0, which change no parameter" : "");
   }
 
   std::string name() const { return detail::text("ef_sign(", detail::shortest(learning_rate_), ")"); }

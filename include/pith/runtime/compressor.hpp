@@ -17,8 +17,8 @@ namespace pith::inline v0::runtime {
 /// A compiled codec with the state, payload and workspace for one tensor on one rank, like pith::compressor.
 ///
 ///     auto c = pith::runtime::compressor<float>(pith::runtime::parse<float>("ef(top_k(0.01))"), pith::vector(n));
-///     send(c.compress(gradient));
-///     c.decompress(received, gradient);
+///     send(c.compress(gradient), c.step());
+///     c.decompress(received, gradient, from_rank, step);   // `step` is the step() of the sender
 ///
 ///   owns        all memory, which the constructor allocates. The type is move-only
 ///   complexity  one call into the library per member function call; compress and decompress do not allocate
@@ -37,13 +37,17 @@ class compressor {
 
   /// Begins the next step and encodes `x`. The returned payload is valid until the next call.
   span<std::byte const> compress(span<In const> x);
-  /// Decodes a payload of rank `from` into `x`. The payload must be of the current step.
+  /// Decodes the payload that rank `from` compressed in its step number `step` into `x`.
+  void decompress(span<std::byte const> payload, span<In> x, std::uint16_t from, std::uint64_t step);
+  /// Decodes a payload of rank `from` into `x`. The payload must be of this compressor's current step.
   void decompress(span<std::byte const> payload, span<In> x, std::uint16_t from);
   /// Decodes a payload that this rank compressed.
   void decompress(span<std::byte const> payload, span<In> x);
 
   /// The payload of the last step.
   span<std::byte const> payload() const;
+  /// The number of the current step: the number of calls of compress(), including those before an import of a state.
+  std::uint64_t step() const;
 
   /// Serialises the state, in the format of docs/state_format.md.
   std::vector<std::byte> export_state();

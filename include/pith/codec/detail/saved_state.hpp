@@ -1,6 +1,7 @@
 // pith/codec/detail/saved_state.hpp — saved states with a format number, a description and a checksum.
 #pragma once
 
+#include <pith/codec/detail/state_words.hpp>
 #include <pith/core/checksum.hpp>
 #include <pith/core/error.hpp>
 #include <pith/core/span.hpp>
@@ -58,20 +59,30 @@ struct saved_parts {
   span<std::byte const> states;
 };
 
+/// Throws if a saved state has fewer than `least` bytes.
+inline void require_whole(char const* call, std::uint64_t least, std::uint64_t got) {
+  require(got >= least, call, ": the state is cut off: it must have at least ", least, " bytes, got ", got);
+}
+/// Throws if a saved state with the header `head` does not have `got` bytes. The header may be damaged, so the sum of
+/// its sizes may overflow.
+inline void require_size_of(char const* call, saved_header const& head, std::uint64_t got) {
+  auto const rest = got - sizeof head, expected = sizeof head + head.word_bytes + head.state_bytes;
+  auto const is_whole = head.word_bytes <= rest && head.state_bytes <= rest - head.word_bytes;
+  require(is_whole, call, ": the state is cut off: it must have ", expected, " bytes, got ", got);
+  require(got == expected, call, ": the state has trailing bytes: it must have ", expected, " bytes, got ", got);
+}
+
 /// Splits the result of `save_states` into its parts. Throws std::invalid_argument if the bytes are damaged or have
 /// another format.
 inline saved_parts open_states(char const* call, span<std::byte const> saved) {
   auto head = saved_header();
-  require(saved.size() >= sizeof head, call, ": the state must have at least ", sizeof head, " bytes, got ",
-          saved.size());
+  require_whole(call, sizeof head, saved.size());
   std::memcpy(&head, saved.data(), sizeof head);
   require(std::equal(head.magic, head.magic + sizeof head.magic, saved_header().magic), call,
           ": the state must begin with \"pistate\", got other bytes: pass what export_state returned");
   require(head.format == saved_header().format, call, ": the state must be of format ", saved_header().format - '0',
           ", got ", head.format - '0');
-  auto const rest = saved.size() - sizeof head;
-  require(head.word_bytes <= rest && head.state_bytes == rest - head.word_bytes, call, ": the state must have ",
-          head.word_bytes, " + ", head.state_bytes, " bytes after its header, got ", rest);
+  require_size_of(call, head, saved.size());
   auto const sum = checksum_of_saved(saved);
   require(sum == head.checksum, call, ": the state is damaged: its checksum must be ", head.checksum, ", got ", sum);
   auto words = std::string_view(reinterpret_cast<char const*>(saved.data() + sizeof head), head.word_bytes);
@@ -79,26 +90,55 @@ inline saved_parts open_states(char const* call, span<std::byte const> saved) {
   return {words, saved.subspan(sizeof head + head.word_bytes)};
 }
 
+/// The number of letters that two texts have in common at their beginnings.
+inline std::size_t common_letters(std::string_view a, std::string_view b) {
+  return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+}
+/// At most 200 letters of a line, among them the letter at `place`.
+inline std::string shown(std::string_view line, std::size_t place) {
+  constexpr std::size_t most = 200;
+  auto const first = place < most ? 0 : place - most / 2;
+  return text(first > 0 ? "..." : "", line.substr(first, most), line.size() - first > most ? "..." : "");
+}
+
 /// The number of ranks in a line "rank R of N"; empty for other lines.
 inline std::string_view ranks_in(std::string_view line) {
-  auto const at = line.starts_with("rank ") ? line.find(" of ") : line.npos;
+  auto const at = line.find(" of ");
   return at == line.npos ? std::string_view() : line.substr(at);
 }
-/// Returns advice for an error message about a differing line.
-inline char const* advice_for(std::string_view own, std::string_view saved) {
-  auto const here = ranks_in(own), there = ranks_in(saved);
-  return here.empty() || there.empty() || here == there ? ""
-                                                        : ": reshard() converts states for another number of ranks";
+inline bool has_line(std::string_view words, std::string_view line) {
+  return text('\n', words).find(text('\n', line, '\n')) != std::string::npos;
 }
+
+/// Two descriptions from the first line on that differs.
+struct differing_words {
+  std::string_view own, saved;
+  bool is_exchange;  ///< of a gradient_exchange, whose states reshard() converts
+
+  /// Returns advice for the error message.
+  char const* advice() const {
+    auto own_left = own, saved_left = saved;
+    auto const here = take_line(own_left), there = take_line(saved_left);
+    if (here.starts_with("rank ") && ranks_in(here) == ranks_in(there))
+      return ": each rank saves its own state and imports its own state";
+    if (here.starts_with("rank ") && is_exchange) return ": reshard() converts states for another number of ranks";
+    if (here.starts_with("tensor ") && has_line(own_left, there) && has_line(saved_left, here))
+      return ": list the tensors in the order of the job that saved the state";
+    return "";
+  }
+};
 
 /// Throws std::invalid_argument if the descriptions `own` and `saved` differ. The message contains the first line that
 /// differs.
 inline void require_words(char const* call, std::string_view own, std::string_view saved) {
-  while (own != saved) {
-    auto const here = take_line(own), there = take_line(saved);
-    require(here == there, call, ": the state must be of ", here.empty() ? "no further line" : here.substr(0, 200),
-            ", got one of ", there.empty() ? "no further line" : there.substr(0, 200), advice_for(here, there));
-  }
+  if (own == saved) return;
+  auto const same = common_letters(own, saved), first = own.substr(0, same).rfind('\n') + 1;  // npos + 1 is 0
+  auto const differing = differing_words{own.substr(first), saved.substr(first), own.starts_with(exchange_word)};
+  auto const here = take_line(own = differing.own), there = take_line(saved = differing.saved);
+  require(!there.empty(), call, ": the state must also be of ", shown(here, 0), ", got one that ends before this line");
+  require(!here.empty(), call, ": the state must be of nothing else, got one that is also of ", shown(there, 0));
+  require(false, call, ": the state must be of ", shown(here, same - first), ", got one of ",
+          shown(there, same - first), differing.advice());
 }
 
 /// Returns the values of the states in the result of `save_states`. Throws std::invalid_argument if the bytes are

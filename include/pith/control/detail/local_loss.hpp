@@ -7,6 +7,7 @@
 #include <pith/core/detail/summation.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +32,7 @@ class local_loss {
     scratch_.grow(exec_, std::max(workspace_bytes<In>(exec_, codec, dims),
                                   reduce_scratch_bytes<double>(dims.n) + scratch_alignment));
     parts_.push_back({std::move(codec), std::move(state), first});
-    sums_.grow(exec_, 2 * parts_.size());
+    sums_.grow(exec_, std::bit_ceil(2 * parts_.size()));
     seen_.resize(2 * parts_.size());
   }
 

@@ -44,12 +44,11 @@ inline std::vector<std::byte> save_adaptive(std::string const& words, adaptive_p
 /// Splits the values of an adaptive_exchange's states into their parts.
 inline adaptive_parts open_adaptive(char const* call, span<std::byte const> states) {
   auto head = adaptive_header();
-  require(states.size() >= sizeof head, call, ": the state must have at least ", sizeof head, " bytes, got ",
-          states.size());
+  require_whole(call, sizeof head, states.size());
   std::memcpy(&head, states.data(), sizeof head);
   auto const rest = states.subspan(sizeof head);
-  require(head.controller <= rest.size(), call, ": the controller's state must have ", head.controller, " bytes, got ",
-          rest.size());
+  require(head.controller <= rest.size(), call, ": the state is cut off: the controller's state must have ",
+          head.controller, " bytes, got ", rest.size());
   return {head, rest.first(head.controller), rest.subspan(head.controller)};
 }
 

@@ -197,6 +197,16 @@ void require_success(E const& exec, Comm& comm, char const* call, F const& f) {
                                    failed - all.begin()));
 }
 
+/// Throws on all ranks if the states that the ranks import were saved after different steps. `moment` is the number of
+/// steps, for example.
+template <class Comm, executor E>
+void require_one_moment(E const& exec, Comm& comm, char const* call, std::vector<std::uint64_t> const& moment) {
+  auto const rank = first_difference(gather_on_host(exec, comm, moment), moment.size()).first;
+  if (rank != 0)
+    throw agreement_error(sentence(call, ": rank ", rank, " differs from rank 0 in the step of its state, and no rank ",
+                                   "has changed: import states that were saved after the same step"));
+}
+
 /// Throws on all ranks if a rank differs from rank 0, or could not build its exchange. A rank that could not build its
 /// exchange rethrows `failure`. Costs two all-gathers if all ranks agree.
 template <class Comm, executor E>

@@ -37,6 +37,7 @@ struct rank_field {
   field_form form;
   std::size_t first, size;
   std::string_view tensor;  ///< the tensor's line in the description
+  std::size_t sibling;      ///< the index of the first field of the same tensor
 
   bool is_replicated() const { return form.kind == field_kind::replicated || form.kind == field_kind::mean; }
 };
@@ -77,21 +78,21 @@ class rank_states {
     if (i == 0) return;
     auto const before = all_[i - 1].rank;
     require(state.rank > before, call, ": the rank must be above ", before, ", that of the state before, got ",
-            state.rank);
+            state.rank, ": pass the state of each rank once, in rank order");
   }
 
   void read_fields() {
     auto tensor = std::string_view();
-    std::size_t at = 0;
+    std::size_t at = 0, sibling = 0;
     for (auto left = words(); !left.empty();) {
       auto const line = take_line(left);
-      if (line.starts_with("tensor ")) tensor = line.substr(0, 400);
+      if (line.starts_with("tensor ")) tensor = line.substr(0, 400), sibling = fields_.size();
       if (!line.starts_with("field ")) continue;
       auto const form = field_of(name(0).c_str(), line);
       auto const size = element_bytes(form.element);
       require(form.count <= (bytes() - at) / size, name(0), ": the state must have the bytes of \"", line, "\", got ",
               bytes() - at, " bytes");
-      fields_.push_back({form, at, form.count * size, tensor});
+      fields_.push_back({form, at, form.count * size, tensor, sibling});
       at += form.count * size;
     }
     for (std::size_t i = 0; i < size(); ++i)
@@ -102,7 +103,8 @@ class rank_states {
   void require_equal(rank_field const& field) const {
     for (std::size_t i = 1; field.is_replicated() && i < size(); ++i) {
       require(std::equal(at(i, field), at(i, field) + field.size, at(0, field)), name(i),
-              ": the replicated state must be equal on all ranks, got another than states[0] of ", field.tensor);
+              ": the replicated state must be equal on all ranks, got another than states[0] of ", field.tensor,
+              ": pass states that were saved after the same step");
     }
   }
 

@@ -31,6 +31,10 @@ span<std::byte const> compressor<In>::compress(span<In const> x) {
   return compiled_->made.compress(x);
 }
 template <class In>
+void compressor<In>::decompress(span<std::byte const> payload, span<In> x, std::uint16_t from, std::uint64_t step) {
+  compiled_->made.decompress(payload, x, from, step);
+}
+template <class In>
 void compressor<In>::decompress(span<std::byte const> payload, span<In> x, std::uint16_t from) {
   compiled_->made.decompress(payload, x, from);
 }
@@ -41,6 +45,10 @@ void compressor<In>::decompress(span<std::byte const> payload, span<In> x) {
 template <class In>
 span<std::byte const> compressor<In>::payload() const {
   return compiled_->made.payload();
+}
+template <class In>
+std::uint64_t compressor<In>::step() const {
+  return compiled_->made.step();
 }
 template <class In>
 std::vector<std::byte> compressor<In>::export_state() {
