@@ -47,6 +47,7 @@ class clamped_residual {
   void rescale(auto const& exec, double factor, pith::no_state&, auto& mine) const {
     pith::ext::rescale_buffer(exec, factor, mine.residual);
   }
+  auto& residual_in(auto& mine) const { return mine.residual; }
 
  private:
   double most_;

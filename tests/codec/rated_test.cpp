@@ -1,5 +1,6 @@
 // tests/codec/rated_test.cpp — a rate that changes, everything in one sum at the highest, and what rates would keep.
 #include <pith/codec/chain.hpp>
+#include <pith/codec/detail/saving.hpp>
 #include <pith/codec/rated.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/feedback/error_feedback.hpp>

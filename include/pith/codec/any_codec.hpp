@@ -3,7 +3,7 @@
 
 #include <pith/codec/any_stage.hpp>
 #include <pith/codec/compress.hpp>
-#include <pith/codec/detail/policy_states.hpp>
+#include <pith/codec/detail/feedback_places.hpp>
 #include <pith/codec/measured.hpp>
 #include <pith/exec/seq.hpp>
 
@@ -54,8 +54,9 @@ class any_codec : public codec_base {
   /// True if both codecs can use the same states. This is true for copies of one codec. For copies at different rates,
   /// it is true if states_follow_rate() is false.
   bool shares_states(any_codec const& other) const { return origin_ == other.origin_; }
-  detail::policy_states fed_back_in(any_state& replicated, any_state& local) const {
-    return self_->fed_back_in(replicated, local);
+  void visit_feedback(detail::feedback_scope const& at, any_state& replicated, any_state& local,
+                      detail::feedback_places<accum<In>>& places) const {
+    self_->visit_feedback(at, replicated, local, places);
   }
 
   template <std::same_as<In> T>
@@ -124,7 +125,8 @@ class any_codec : public codec_base {
     virtual bool has_rate() const = 0;
     virtual bool states_follow_rate() const = 0;
     virtual any_codec at(double) const = 0;
-    virtual detail::policy_states fed_back_in(any_state&, any_state&) const = 0;
+    virtual void visit_feedback(detail::feedback_scope const&, any_state&, any_state&,
+                                detail::feedback_places<accum<In>>&) const = 0;
     virtual std::size_t payload_bytes(shape const&) const = 0;
     virtual void visit_pieces(shape const&, detail::piece_visitor&) const = 0;
     virtual std::size_t scratch_bytes(E const&, shape const&) const = 0;
@@ -171,8 +173,9 @@ class any_codec : public codec_base {
       throw std::invalid_argument(
           detail::sentence("any_codec::at: the codec must have an adjustable rate, got ", name()));
     }
-    detail::policy_states fed_back_in(any_state& a, any_state& l) const override {
-      return codec.fed_back_in(a.as<replicated>(), l.as<local>());
+    void visit_feedback(detail::feedback_scope const& at, any_state& a, any_state& l,
+                        detail::feedback_places<accum<In>>& places) const override {
+      codec.visit_feedback(at, a.as<replicated>(), l.as<local>(), places);
     }
     std::size_t payload_bytes(shape const& dims) const override { return pith::payload_bytes<In>(codec, dims); }
     void visit_pieces(shape const& dims, detail::piece_visitor& visitor) const override {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <pith/codec/capability.hpp>
-#include <pith/codec/detail/policy_states.hpp>
+#include <pith/codec/detail/feedback_places.hpp>
 #include <pith/codec/measured.hpp>
 #include <pith/core/executor.hpp>
 #include <pith/core/shape.hpp>
@@ -49,8 +49,9 @@ class codec_base {
 
   /// Throws std::invalid_argument if the states were made for another codec.
   void require_states(auto const&, auto const&) const {}
-  /// References to the parts of the replicated and the rank-local state that belong to the feedback policy.
-  detail::policy_states fed_back_in(auto&, auto&) const { return {}; }
+  /// Appends the codec's feedback policies, with references to their parts of the replicated and the rank-local state,
+  /// to a list of feedback_place. With this list, `change` of an exchange keeps residuals.
+  void visit_feedback(detail::feedback_scope const&, auto&, auto&, auto&) const {}
   /// Multiplies the residual in the feedback state by a factor, after a change of the loss scale or the learning rate.
   template <executor E>
   void rescale(E const&, double, auto&, auto&) const {}

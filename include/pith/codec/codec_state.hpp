@@ -1,7 +1,8 @@
 // pith/codec/codec_state.hpp — the state of a codec for one tensor on one rank.
 #pragma once
 
-#include <pith/codec/detail/policy_states.hpp>
+#include <pith/codec/detail/feedback_places.hpp>
+#include <pith/codec/detail/undelivered.hpp>
 #include <pith/codec/rounds.hpp>
 
 #include <cstdint>
@@ -24,6 +25,7 @@ template <class In, class C, executor E>
 class codec_state {
  public:
   using element = In;
+  using feedback_places = detail::feedback_places<accum<In>>;
 
   codec_state(E const& exec, C const& codec, shape const& dims, tensor_id const& whose)
       : dims_(dims),
@@ -53,27 +55,53 @@ class codec_state {
   /// Begins the next step, whose random numbers differ from those of earlier steps.
   void advance(E const& exec) { exec.for_each_index(1, detail::advance{step_.data()}); }
 
+  /// The feedback policies of `codec`, whose states these are, in an exchange over `ranks` ranks. Outside an exchange,
+  /// `ranks` is 0, and collectives have no feedback of their own.
+  feedback_places feedback(C const& codec, unsigned ranks) {
+    auto places = feedback_places();
+    codec.visit_feedback(whole(ranks), replicated_, local_, places);
+    return places;
+  }
+  /// The feedback policies of `codec`, and the undelivered residual.
+  feedback_places owed(C const& codec, unsigned ranks) {
+    auto places = feedback(codec, ranks);
+    if (undelivered_.is_pending()) places.push_back(undelivered_.place(whole(ranks)));
+    return places;
+  }
   /// Replaces the states of codec `own` with `made`, the states of codec `next` for the same tensor. The step does not
-  /// change. If both codecs have the same feedback policy, the feedback state of `own` is kept.
-  void become(C const& own, C const& next, codec_state made) {
-    own.fed_back_in(replicated_, local_).swap_with(next.fed_back_in(made.replicated_, made.local_));
+  /// change. The feedback of `own` is kept (detail/feedback_places.hpp).
+  void become(E const& exec, C const& own, C const& next, codec_state made, unsigned ranks) {
+    owe(detail::move_feedback(exec, owed(own, ranks), made.feedback(next, ranks), dims_.n));
     replicated_ = std::move(made.replicated_);
     local_ = std::move(made.local_);
   }
 
-  void fields(field_visitor& f) {
+  /// Sets the residual that the next step adds to the gradient; empty for none.
+  void owe(buffer<accum<In>, E> residual) { undelivered_ = detail::undelivered<In, E>(std::move(residual)); }
+  detail::undelivered<In, E>& undelivered() { return undelivered_; }
+  detail::undelivered<In, E> const& undelivered() const { return undelivered_; }
+
+  /// Visits the fields of the codec's states.
+  void codec_fields(field_visitor& f) {
     f(step_);
     replicated_.fields(f);
     f.local(local_);
   }
+  void fields(field_visitor& f) {
+    codec_fields(f);
+    f.local(undelivered_);
+  }
 
  private:
+  detail::feedback_scope whole(unsigned ranks) const { return {0, dims_.n, 1, whose_.rank, ranks}; }
+
   shape dims_;
   tensor_id whose_;
   buffer<std::uint64_t, E> step_;
   buffer<std::uint32_t, E> arrived_;
   replicated_of<C, In, E> replicated_;
   local_of<C, In, E> local_;
+  detail::undelivered<In, E> undelivered_;
 };
 
 /// Creates the state of `codec` for a tensor with shape `dims`. The function allocates, so call it once per tensor.

@@ -3,7 +3,6 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/compact.hpp>
-#include <pith/codec/detail/policy_states.hpp>
 #include <pith/codec/identity.hpp>
 #include <pith/codec/measured.hpp>
 #include <pith/codec/rounds.hpp>

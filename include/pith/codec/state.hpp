@@ -36,6 +36,8 @@ struct field_form {
   std::uint64_t count = 0;
   unsigned places = 1;
   std::uint64_t granule = 0;
+
+  friend bool operator==(field_form const&, field_form const&) = default;
 };
 
 /// Visits the buffers of a state one by one, for example to save, load or describe them.

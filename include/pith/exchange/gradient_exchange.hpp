@@ -222,23 +222,26 @@ class gradient_exchange {
 
   /// Sets one codec per tensor, for the next step and all later steps. All ranks call `change()` between steps, with
   /// equal codecs. If the new codec of a tensor is the old codec `old`, or is `old.at(rate)`, the state is kept.
-  /// Otherwise the new codec starts with a new state. `ok_top_k` and `g_top_k` start with a new state at every new
-  /// rate. A residual is kept if the old and the new codec have the same feedback policy; otherwise the residual is
-  /// lost.
+  /// Otherwise the new codec starts with a new state, except for its feedback. `ok_top_k` and `g_top_k` start with a
+  /// new state at every new rate. No residual is lost: a residual continues in the feedback of the new codec, or the
+  /// next step adds it to the gradient. docs/exchange.md lists the states of policies that continue.
   ///
   ///   complexity  two small all-gathers and a new schedule. Allocates the new states, and larger buffers if needed
   ///   errors      agreement_error on all ranks if codecs differ between ranks. If a codec does not fit its tensor,
   ///               each rank that passed this codec throws std::invalid_argument, and the other ranks throw
-  ///               agreement_error. After these errors, the exchange keeps the old codecs
+  ///               agreement_error. The same holds if the new codec would lose a residual. After these errors, the
+  ///               exchange keeps the old codecs
   void change(std::vector<codec_type> codecs) {
     require_idle("change");
-    change_to(std::move(codecs));
+    change_to(std::move(codecs), true);
   }
   /// Sets the codecs without a check between ranks, for a rank that can no longer communicate. The rank may then call
   /// export_state(), but must not begin a step.
   void change_alone(std::vector<codec_type> codecs) {
     require_idle("change_alone");
-    engine_->pipeline.apply(engine_->pipeline.prepare(std::move(codecs)));
+    auto next = engine_->pipeline.prepare(std::move(codecs));
+    model().require_kept(next);
+    engine_->pipeline.apply(std::move(next));
   }
 
   /// Computes new tensor buckets from two measurements of the last step: the time at which each gradient was ready, and
@@ -320,7 +323,8 @@ class gradient_exchange {
     if (steps_back > 0 || phase_ == phase::failed) return export_copy(steps_back);
     auto saved = detail::field_saver<E>(exec_);
     model().fields(saved);
-    return detail::save_states(state_words(model().prepare(exec_, codecs())), saved.bytes);
+    auto now = model().prepare(exec_, codecs());
+    return detail::save_states(state_words(now), saved.bytes);
   }
 
   /// Restores a state that `export_state` returned. All ranks call import_state(). The exporting exchange may have had
@@ -331,12 +335,13 @@ class gradient_exchange {
   ///   errors      std::invalid_argument, before any change, if the bytes are not a state or are damaged, or if the
   ///               state is of another rank, number of ranks, seed, element type, tensor or codec
   void import_state(span<std::byte const> bytes) {
-    auto const states = require_state(bytes, codecs());
-    auto loaded = detail::field_loader<E>(exec_, states.data());
+    auto const saved = opened(bytes, codecs());
+    model().owe(exec_, saved.owes);
+    auto loaded = detail::field_loader<E>(exec_, saved.states.data());
     model().fields(loaded);
     exec_.wait();
     model().forget();
-    if (auto& copies = engine_->pipeline.copies()) copies->forget();
+    if (auto& copies = engine_->pipeline.copies()) copies->forget(), copies->fit(exec_, model());
     phase_ = phase::idle;
   }
   /// Sets `codecs` as `change()` does, and restores a state that was exported with these codecs. All ranks call
@@ -345,20 +350,13 @@ class gradient_exchange {
   void import_state(span<std::byte const> bytes, std::vector<codec_type> codecs) {
     require_between_steps("import_state");
     detail::require_success(exec_, engine_->pipeline.comm(), importing, [&] { require_state(bytes, codecs); });
-    change_to(std::move(codecs));
+    change_to(std::move(codecs), false);
     import_state(bytes);
   }
   /// Throws if import_state(bytes, codecs) would throw. Changes nothing. Returns the part of `bytes` after the
   /// description, which contains the values of the states.
   span<std::byte const> require_state(span<std::byte const> bytes, std::vector<codec_type> const& codecs) const {
-    require_between_steps("import_state");
-    detail::require_size(importing, "codecs", tensors().size(), codecs.size(), " entries");
-    auto next = model().prepare(exec_, codecs);
-    auto size = detail::field_counter();
-    for (std::size_t i = 0; i < tensors().size(); ++i) model().fields(i, next, size);
-    auto const states = detail::matching_states(importing, bytes, state_words(std::move(next)));
-    detail::require_size(importing, "states", size.bytes, states.size(), " bytes");
-    return states;
+    return opened(bytes, codecs).states;
   }
 
  private:
@@ -371,13 +369,34 @@ class gradient_exchange {
 
   auto& model() const { return engine_->pipeline.model(); }
 
-  void change_to(std::vector<codec_type> codecs) {
+  /// A saved state that this exchange can import, and the tensors that have an undelivered residual in it.
+  struct opened_state {
+    span<std::byte const> states;
+    std::vector<bool> owes;
+  };
+  opened_state opened(span<std::byte const> bytes, std::vector<codec_type> const& codecs) const {
+    require_between_steps("import_state");
+    detail::require_size(importing, "codecs", tensors().size(), codecs.size(), " entries");
+    auto next = model().prepare(exec_, codecs);
+    auto const saved = detail::open_states(importing, bytes);
+    next.owes.assign(tensors().size(), false);
+    next.owes = detail::owing_in(saved.words, state_words(next));
+    detail::require_words(importing, state_words(next), saved.words);
+    auto size = detail::field_counter();
+    for (std::size_t i = 0; i < tensors().size(); ++i) model().fields(i, next, size);
+    detail::require_size(importing, "states", size.bytes, saved.states.size(), " bytes");
+    return {saved.states, next.owes};
+  }
+
+  /// Sets other codecs. `keeps_feedback` is false if an import then replaces all states.
+  void change_to(std::vector<codec_type> codecs, bool keeps_feedback) {
     auto next = std::optional<model_change>();
     auto words = std::vector<std::string>();
     auto failure = std::exception_ptr();
     try {
       detail::require_size("gradient_exchange::change", "codecs", tensors().size(), codecs.size(), " entries");
       next.emplace(engine_->pipeline.prepare(std::move(codecs)));
+      if (keeps_feedback) model().require_kept(*next);
       words = detail::described(tensors(), next->codecs);
     } catch (...) {
       failure = std::current_exception();
@@ -447,8 +466,9 @@ class gradient_exchange {
     detail::require(steps_back < most, "gradient_exchange::export_state: steps_back must be below ", most, ", got ",
                     steps_back);
     auto const which = steps_back - since;
-    return detail::save_states(state_words(model().prepare(exec_, copies->codecs(which))),
-                               copies->states(exec_, which));
+    auto then = model().prepare(exec_, copies->codecs(which));
+    then.owes = copies->owes(which);
+    return detail::save_states(state_words(then), copies->states(exec_, which));
   }
 
   void require_tensor(char const* call, std::size_t tensor) const {
@@ -469,7 +489,7 @@ class gradient_exchange {
   }
 
   /// The description that the states will have after a change of codecs.
-  std::string state_words(model_change next) const {
+  std::string state_words(model_change& next) const {
     return detail::state_words<In>(model(), next, engine_->pipeline.comm().rank(), seed_);
   }
 

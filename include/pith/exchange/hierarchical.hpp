@@ -88,6 +88,14 @@ class hierarchical : public detail::codec_exchange<Inner> {
     return detail::text("hierarchical(", wrapped().name(), ",", outer_.name(), ",", places_, ")");
   }
 
+  /// With a single node, Outer is not used, and its residual stays zero.
+  void visit_feedback(detail::feedback_scope const& at, auto& replicated, auto& local, auto& places) const {
+    if (at.ranks == 0 || grid(at.ranks).nodes == 1) return;
+    auto const over = grid(at.ranks);
+    auto part = at.part(over.place(at.rank), places_, largest_part(shape{at.n}).n);
+    part.rank = over.node(at.rank), part.ranks = over.nodes;
+    outer_.visit_feedback(part, outer_replicated(replicated), outer_local(local), places);
+  }
   template <executor E>
   void rescale(E const& exec, double factor, auto& replicated, auto& local) const {
     outer_.rescale(exec, factor, outer_replicated(replicated), outer_local(local));

@@ -66,6 +66,11 @@ class two_shot : public detail::codec_exchange<First> {
     return detail::text("two_shot(", wrapped().name(), is_one_ ? "" : detail::text(",", second_.name()), ")");
   }
 
+  void visit_feedback(detail::feedback_scope const& at, auto& replicated, auto& local, auto& places) const {
+    if (at.ranks == 0) return;
+    auto const part = at.part(at.rank, at.ranks, parts(shape{at.n}, at.ranks).size);
+    second_.visit_feedback(part, second_replicated(replicated), second_local(local), places);
+  }
   template <executor E>
   void rescale(E const& exec, double factor, auto& replicated, auto& local) const {
     second_.rescale(exec, factor, second_replicated(replicated), second_local(local));

@@ -52,6 +52,11 @@ class any_feedback {
   void rescale(E const& exec, double factor, any_state& replicated, any_state& local) const {
     self_->rescale(exec, factor, replicated, local);
   }
+  double unit() const { return self_->unit(); }
+  void visit_feedback(detail::feedback_scope const& at, any_state& replicated, any_state& local,
+                      detail::feedback_places<A>& places) const {
+    self_->visit_feedback(at, replicated, local, places);
+  }
 
  private:
   struct base {
@@ -66,6 +71,9 @@ class any_feedback {
     virtual void after_exchange(context<In, E> const&, values_on<E, A>, any_state&, any_state&) const = 0;
     virtual void add_unsent(context<In, E> const&, values_on<E, A>, any_state&) const = 0;
     virtual void rescale(E const&, double, any_state&, any_state&) const = 0;
+    virtual double unit() const = 0;
+    virtual void visit_feedback(detail::feedback_scope const&, any_state&, any_state&,
+                                detail::feedback_places<A>&) const = 0;
   };
 
   template <class F>
@@ -105,6 +113,11 @@ class any_feedback {
     }
     void rescale(E const& exec, double factor, any_state& a, any_state& l) const override {
       policy.rescale(exec, factor, a.as<replicated>(), l.as<local>());
+    }
+    double unit() const override { return detail::unit_of(policy); }
+    void visit_feedback(detail::feedback_scope const& at, any_state& a, any_state& l,
+                        detail::feedback_places<A>& places) const override {
+      detail::append_places(policy, at, a.as<replicated>(), l.as<local>(), places);
     }
 
     F policy;

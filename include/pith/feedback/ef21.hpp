@@ -80,6 +80,7 @@ struct settle_estimate {
 class ef21 {
  public:
   static constexpr bool is_reproducible = true;
+  static constexpr bool owes_gradients = false;
 
   explicit ef21(double eta = 1) : eta_(eta) {
     detail::require(0 < eta && eta <= 1, "ef21: eta must be in (0, 1], got ", eta);

@@ -28,6 +28,7 @@ class ef_sign : public residual<detail::chosen_weights> {
   }
 
   std::string name() const { return detail::text("ef_sign(", detail::shortest(learning_rate_), ")"); }
+  double unit() const { return learning_rate_; }
 
   template <real In, executor E>
   void after_exchange(context<In, E> const& cx, values_on<E, accum<In>> mean, no_state&, local<accum<In>, E>&) const {

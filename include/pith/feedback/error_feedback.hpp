@@ -81,10 +81,11 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     return of;
   }
 
-  /// References to the policy's state. With the references, a caller can move the state to another codec for the same
-  /// tensor.
-  detail::policy_states fed_back_in(auto& replicated, auto& local) const {
-    return {policy_part(replicated), policy_part(local)};
+  /// Appends the policy, and the policies inside the codec. Their residuals have the policy's unit.
+  void visit_feedback(detail::feedback_scope at, auto& replicated, auto& local, auto& places) const {
+    detail::append_places(policy_, at, policy_part(replicated), policy_part(local), places);
+    at.weight /= detail::unit_of(policy_);
+    codec_.visit_feedback(at, codec_part(replicated), codec_part(local), places);
   }
 
   template <executor E>

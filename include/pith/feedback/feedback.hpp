@@ -1,13 +1,16 @@
 // pith/feedback/feedback.hpp — the concept of a feedback policy: compensate, update, after_exchange, rescale.
 #pragma once
 
+#include <pith/codec/detail/feedback_places.hpp>
 #include <pith/codec/stage.hpp>
 #include <pith/core/buffer.hpp>
 #include <pith/core/detail/convert.hpp>
 
 #include <concepts>
 #include <cstdint>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace pith::inline v0 {
 
@@ -22,6 +25,14 @@ namespace pith::inline v0 {
 ///     add_unsent(context<In, E>, unsent, local)                   adds to the residual the part of the mean that In,
 ///                                                                 half or bfloat16, cannot hold
 ///     rescale(exec, factor, replicated, local)                    called for a new loss scale or learning rate
+///
+/// A policy with states also has one of the following members. Without either, `change` of an exchange replaces the
+/// policy only by an equal one:
+///
+///     residual_in(local)                     returns the buffer of the residual, which has not been delivered. Another
+///                                            policy continues with residual / unit(); without the member unit(), with
+///                                            the residual
+///     owes_gradients = false                 a static constexpr bool: the states contain no such residual
 template <class F, class In, class E>
 concept feedback = std::copyable<F> && real<In> && executor<E> &&
     requires(F const& f, context<In, E> const& cx, values_on<E, In const> g, values_on<E, accum<In>> p,
@@ -106,6 +117,60 @@ feedback_traits feedback_traits_of(F const& policy) {
     auto of = feedback_traits{declared_updates_on<F>(), memoryless<F>, reproducible<F>, false};
     if constexpr (requires { policy.changes_gradients(); }) of.changes_gradients = policy.changes_gradients();
     return of;
+  }
+}
+
+/// A policy divides the decoded mean by its unit. So a residual e counts as e / unit of the gradient.
+template <class F>
+double unit_of(F const& policy) {
+  if constexpr (requires { policy.unit(); }) {
+    return policy.unit();
+  } else {
+    return 1;
+  }
+}
+
+/// True if the policy's states contain no part of a gradient that is still to be delivered.
+template <class F>
+concept owes_nothing = memoryless<F> || requires {
+  requires !F::owes_gradients;
+};
+
+/// The policy's name without parameters.
+template <class F>
+std::string policy_word(F const& policy) {
+  auto const name = std::string(policy.name());
+  return name.substr(0, name.find('('));
+}
+
+/// Returns the place of a feedback policy. Policies with equal words have interchangeable states, although their
+/// parameters may differ. But if `policy` neither returns its residual nor owes nothing, the meaning of its states is
+/// unknown, and only a policy with an equal name can use them.
+template <class A, class F>
+feedback_place<A> place_of(F const& policy, feedback_scope const& at, auto& replicated, auto& local) {
+  auto fields = field_list();
+  replicated.fields(fields), fields.local(local);
+  auto place = feedback_place<A>{at, policy_word(policy), std::move(fields.all)};
+  auto const traits = feedback_traits_of(policy);
+  if constexpr (requires { policy.residual_in(local); }) {
+    auto& residual = policy.residual_in(local);
+    place.residual = residual.data(), place.count = residual.size(), place.weight = at.weight / unit_of(policy);
+  } else if constexpr (!owes_nothing<F>) {
+    place.policy = policy.name(), place.is_known = false;
+  }
+  place.adds_up = traits.is_memoryless || (place.residual != nullptr && !traits.changes_gradients);
+  return place;
+}
+
+/// Appends the places of a feedback policy, unless its states are empty.
+template <class F, class A>
+void append_places(F const& policy, feedback_scope const& at, auto& replicated, auto& local,
+                   std::vector<feedback_place<A>>& places) {
+  if constexpr (requires { policy.visit_feedback(at, replicated, local, places); }) {
+    policy.visit_feedback(at, replicated, local, places);
+  } else {
+    auto place = place_of<A>(policy, at, replicated, local);
+    if (place.has_states()) places.push_back(std::move(place));
   }
 }
 

@@ -144,6 +144,7 @@ class momentum_correction {
     using A = accum<In>;
     cx.exec.for_each_index(cx.dims.n, detail::add<A, A>{unsent.data, mine.residual.data()});
   }
+  auto& residual_in(auto& mine) const { return mine.residual; }
   template <class A, executor E>
   void rescale(E const& exec, double factor, no_state&, local<A, E>& mine) const {
     detail::rescale_buffer(exec, factor, mine.momentum);

@@ -126,6 +126,7 @@ class residual : private Weights {
   void add_unsent(context<In, E> const& cx, values_on<E, accum<In>> unsent, local<accum<In>, E>& mine) const {
     add_times(cx, unsent, this->beta, mine);
   }
+  auto& residual_in(auto& mine) const { return mine.residual; }
   template <class A, executor E>
   void rescale(E const& exec, double factor, no_state&, local<A, E>& mine) const {
     detail::rescale_buffer(exec, factor, mine.residual);

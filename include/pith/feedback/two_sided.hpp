@@ -95,6 +95,14 @@ class two_sided {
     serve(cx, mean, all);
     if constexpr (detail::has_after_exchange<F, In, E>) worker_.after_exchange(cx, mean, all.worker, mine);
   }
+  double unit() const { return detail::unit_of(worker_); }
+  template <class In, class E>
+  void visit_feedback(detail::feedback_scope const& at, replicated<In, E>& all, auto& mine, auto& places) const {
+    detail::append_places(worker_, at, all.worker, mine, places);
+    auto server = detail::residual_place(at, "two_sided " + detail::policy_word(worker_), all.residual, false);
+    server.weight /= unit();
+    if (server.has_states()) places.push_back(std::move(server));
+  }
   template <class In, executor E>
   void rescale(E const& exec, double factor, replicated<In, E>& all, auto& mine) const {
     detail::rescale_buffer(exec, factor, all.residual);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <pith/codec/capability.hpp>
-#include <pith/codec/detail/policy_states.hpp>
+#include <pith/codec/detail/feedback_places.hpp>
 #include <pith/codec/measured.hpp>
 #include <pith/codec/rounds.hpp>
 #include <pith/codec/stage.hpp>
@@ -41,8 +41,8 @@ class adaptor : public codec_base {
   rate_list measured_rates() const { return codec_.measured_rates(); }
   double* energies_in(auto& local) const { return codec_.energies_in(codec_part(local)); }
 
-  policy_states fed_back_in(auto& replicated, auto& local) const {
-    return codec_.fed_back_in(codec_part(replicated), codec_part(local));
+  void visit_feedback(feedback_scope const& at, auto& replicated, auto& local, auto& places) const {
+    codec_.visit_feedback(at, codec_part(replicated), codec_part(local), places);
   }
   template <executor E>
   void rescale(E const& exec, double factor, auto& replicated, auto& local) const {

@@ -64,7 +64,7 @@ class exchange_pipeline {
     return tensors_.prepare(exec_, std::move(codecs));
   }
   void apply(typename tensors::change next) {
-    tensors_.apply(std::move(next));
+    tensors_.apply(exec_, std::move(next));
     if (copies_) copies_->fit(exec_, tensors_);
     plan();
   }

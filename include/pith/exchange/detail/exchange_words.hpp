@@ -1,6 +1,7 @@
 // pith/exchange/detail/exchange_words.hpp — descriptions of an exchange, for agreement and for saved states.
 #pragma once
 
+#include <pith/codec/detail/saved_state.hpp>
 #include <pith/codec/detail/state_words.hpp>
 #include <pith/core/element.hpp>
 #include <pith/core/error.hpp>
@@ -15,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pith::inline v0::detail {
@@ -68,6 +70,25 @@ std::string state_words(Tensors& model, typename Tensors::change& next, unsigned
     words += tensor_line(tensors[i]) + '\n' + fields.lines;
   }
   return words;
+}
+
+/// The number of fields of each tensor in the description of a saved state.
+inline std::vector<std::size_t> field_counts(std::string_view words) {
+  auto counts = std::vector<std::size_t>();
+  while (!words.empty()) {
+    auto const line = take_line(words);
+    if (line.starts_with("tensor ")) counts.push_back(0);
+    if (line.starts_with("field ") && !counts.empty()) ++counts.back();
+  }
+  return counts;
+}
+/// Returns the tensors that have an undelivered residual in a saved state. In `own`, the description without such
+/// residuals, each of these tensors has one field less.
+inline std::vector<bool> owing_in(std::string_view saved, std::string_view own) {
+  auto const with = field_counts(saved), without = field_counts(own);
+  auto owes = std::vector<bool>(without.size());
+  for (std::size_t i = 0; i < std::min(with.size(), without.size()); ++i) owes[i] = with[i] == without[i] + 1;
+  return owes;
 }
 
 }  // namespace pith::inline v0::detail

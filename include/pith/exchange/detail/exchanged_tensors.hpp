@@ -33,10 +33,12 @@ class exchanged_tensors {
   using codec_type = any_codec<In, E>;
   using state_type = codec_state<In, codec_type, E>;
 
-  /// New codecs, and new states for those codecs that cannot use the old states.
+  /// New codecs, and new states for those codecs that cannot use the old states. `owes` contains, for each tensor,
+  /// whether the last field of the saved state is an undelivered residual.
   struct change {
     std::vector<codec_type> codecs;
     std::vector<std::optional<state_type>> states;
+    std::vector<bool> owes;
     std::optional<predicted_gather<In, E>> predicted;
   };
 
@@ -85,22 +87,37 @@ class exchanged_tensors {
 
   /// Makes the states for a change of codecs, with one codec per tensor. Throws if a codec does not fit its tensor.
   change prepare(E const& exec, std::vector<codec_type> codecs) const {
-    auto next = change{std::move(codecs), {}, {}};
+    auto next = change{std::move(codecs), {}, {}, {}};
     next.states.resize(specs_.size());
     for (std::size_t i = 0; i < specs_.size(); ++i) {
+      next.owes.push_back(owes(i));
       if (next.codecs[i].shares_states(codecs_[i])) continue;
       next.states[i].emplace(make_state<In>(exec, next.codecs[i], specs_[i].dims, states_[i].whose()));
     }
     if (predicted_) next.predicted.emplace(exec, specs_, next.codecs);
     return next;
   }
+  /// Throws if the new codec of a tensor would lose a residual.
+  void require_kept(change& next) {
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      if (!next.states[i]) continue;
+      auto const from = states_[i].owed(codecs_[i], ranks_), to = next.states[i]->feedback(next.codecs[i], ranks_);
+      auto const* const lost = lost_place(from, to);
+      require(lost == nullptr, "gradient_exchange::change: tensor ", i, ", \"", specs_[i].name,
+              "\", must keep the feedback policy ", lost == nullptr ? "" : lost->policy, ", got ",
+              next.codecs[i].name(), lost == nullptr ? "" : lost->advice());
+    }
+  }
   /// Visits the fields that a tensor's state will have after the change `next`.
   void fields(std::size_t tensor, change& next, field_visitor& f) {
-    (next.states[tensor] ? *next.states[tensor] : states_[tensor]).fields(f);
+    (next.states[tensor] ? *next.states[tensor] : states_[tensor]).codec_fields(f);
+    if (!next.owes[tensor]) return;
+    f.describe({field_kind::share, element_name<accum<In>>(), specs_[tensor].dims.n});
+    f.visit(nullptr, specs_[tensor].dims.n * sizeof(accum<In>));
   }
-  void apply(change next) {
+  void apply(E const& exec, change next) {
     for (std::size_t i = 0; i < specs_.size(); ++i) {
-      if (next.states[i]) states_[i].become(codecs_[i], next.codecs[i], *std::move(next.states[i]));
+      if (next.states[i]) states_[i].become(exec, codecs_[i], next.codecs[i], *std::move(next.states[i]), ranks_);
     }
     codecs_ = std::move(next.codecs);
     predicted_ = std::move(next.predicted);
@@ -143,6 +160,7 @@ class exchanged_tensors {
     auto& s = states_[tensor];
     if (round == 0 && factor_ != nullptr) weigh(exec, gradient(tensor), factor_);
     if (round == 0 && squares_ != nullptr) measure(exec, tensor, ws);
+    if (round == 0) s.undelivered().add_to(exec, gradient(tensor));
     detail::produce<In>(codecs_[tensor], context_of(exec, tensor, ws), round, values_on<E, In const>(gradient(tensor)),
                         out, s.replicated(), s.local());
   }
@@ -156,8 +174,17 @@ class exchanged_tensors {
   }
 
   void rescale(E const& exec, double factor) {
-    for (std::size_t i = 0; i < states_.size(); ++i)
+    for (std::size_t i = 0; i < states_.size(); ++i) {
       codecs_[i].rescale(exec, factor, states_[i].replicated(), states_[i].local());
+      states_[i].undelivered().rescale(exec, factor);
+    }
+  }
+  /// Whether the next step adds an undelivered residual to the gradient of a tensor.
+  bool owes(std::size_t tensor) const { return states_[tensor].undelivered().is_pending(); }
+  /// Sets the tensors that have an undelivered residual. The residuals become zero.
+  void owe(E const& exec, std::vector<bool> const& owing) {
+    for (std::size_t i = 0; i < states_.size(); ++i)
+      states_[i].owe(buffer<accum<In>, E>(exec, owing[i] ? specs_[i].dims.n : 0));
   }
   void fields(field_visitor& f) {
     for (auto& s : states_) s.fields(f);

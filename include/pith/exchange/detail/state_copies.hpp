@@ -38,12 +38,12 @@ class state_copies {
     auto const size = state_bytes(all);
     for (auto& c : copies_) {
       c.codecs.reserve(all.codecs().size());
+      c.owes.reserve(all.codecs().size());
       if (size <= c.states.size()) continue;
       auto larger = buffer<std::byte, E>(exec, size);
       exec.copy(larger.data(), c.states.data(), c.states.size());
       c.states = std::move(larger);
     }
-    size_ = size;
   }
 
   /// Copies the states at the start of a step. Allocates nothing.
@@ -52,8 +52,10 @@ class state_copies {
     auto& c = copies_[0];
     auto copier = field_copier<E>(exec, c.states.data());
     all.fields(copier);
-    c.size = size_;
+    c.size = static_cast<std::size_t>(copier.to - c.states.data());
     c.codecs = all.codecs();
+    c.owes.clear();
+    for (std::size_t i = 0; i < c.codecs.size(); ++i) c.owes.push_back(all.owes(i));
     count_ = std::min(count_ + 1, copies_.size());
   }
   void forget() { count_ = 0; }
@@ -61,6 +63,8 @@ class state_copies {
   std::size_t size() const { return count_; }
   /// The codecs of copy `which`. Copy 0 was made before the most recent step began. Copy 1 was made one step earlier.
   std::vector<any_codec<In, E>> const& codecs(std::size_t which) const { return copies_[which].codecs; }
+  /// Whether a residual of each tensor was undelivered when the copy was made.
+  std::vector<bool> const& owes(std::size_t which) const { return copies_[which].owes; }
   std::vector<std::byte> states(E const& exec, std::size_t which) const {
     auto const& c = copies_[which];
     auto bytes = std::vector<std::byte>(c.size);
@@ -73,10 +77,11 @@ class state_copies {
     buffer<std::byte, E> states;
     std::size_t size = 0;
     std::vector<any_codec<In, E>> codecs;
+    std::vector<bool> owes;
   };
 
   std::array<copy, 2> copies_;
-  std::size_t size_ = 0, count_ = 0;
+  std::size_t count_ = 0;
 };
 
 }  // namespace pith::inline v0::detail
