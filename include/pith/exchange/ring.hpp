@@ -13,7 +13,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -225,7 +224,7 @@ class ring : public detail::codec_exchange<C> {
 
   static constexpr std::uint64_t least_part = 512;
 
-  std::uint64_t granule() const { return std::lcm(detail::part_granule(wrapped()), least_part); }
+  std::uint64_t granule() const { return detail::common_granule(detail::part_granule(wrapped()), least_part); }
   tensor_parts parts(shape const& dims, unsigned ranks) const { return {dims.n, 2 * ranks, granule()}; }
 
   template <class In>
