@@ -1,5 +1,6 @@
 // tests/reports/huge_counts_test.cpp — counts of any size: a codec refuses a bucket, rank or block size, or treats a
-// bucket that is larger than the tensor as the whole tensor, alone and in every exchange.
+// bucket that is larger than the tensor as the whole tensor, alone and in every exchange. A block size of 2^64 has
+// crashed quantizers: bitsandbytes#1071.
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/all_reduce_mean.hpp>
 #include <pith/exchange/hierarchical.hpp>
