@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -111,4 +111,4 @@ void decode_batch(E const& exec, C const& codec, encoding_id const& id, segment_
   }
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -16,7 +16,7 @@
 #include <tuple>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// Compresses with `C` at rates below `dense_from`. At all other rates, steps are dense: one all-reduce sums the
 /// uncompressed values. In error_feedback(rated(c)), a dense step sums the compensated gradients, and the residual is
@@ -217,4 +217,4 @@ class rated : public codec_base {
   rate_list measured_ = {};
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

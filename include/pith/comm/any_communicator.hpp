@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -242,4 +242,4 @@ class any_communicator {
 static_assert(communicator<any_communicator, archetype> &&
               calls_of<any_communicator, archetype> == optional_calls::all());
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -181,4 +181,4 @@ class reproducible_sums : public detail::communicator_adaptor<Comm> {
   std::vector<std::unique_ptr<parts>> idle_;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

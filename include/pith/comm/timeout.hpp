@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 using timeout_duration = std::chrono::duration<double>;
 
@@ -30,4 +30,4 @@ inline std::string gone_or_stuck(std::vector<unsigned> const& ranks) {
 }
 
 }  // namespace detail
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -428,4 +428,4 @@ auto make_adaptive_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> 
     return adaptive_exchange<In, E, Comm, R>(exec, comm, std::move(tensors), policy, std::move(controller), options);
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

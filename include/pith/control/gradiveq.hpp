@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 enum class gradiveq_phase : std::uint8_t {
   warm_up,     ///< the gradients of convolutions are exchanged uncompressed
@@ -401,4 +401,4 @@ class gradiveq {
   detail::lent<buffer<double, E>> votes_;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

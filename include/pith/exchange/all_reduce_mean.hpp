@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -84,4 +84,4 @@ template <executor E, class Comm, class C, class X, class S>
   requires(!detail::writable_by<X, S, C, E>)
 void all_reduce_mean(E const&, Comm&, C const&, X&&, S&, workspace_on<E>&) { detail::explain_arguments<X, S, C, E>(); }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// The workspace bytes that `reduce_scatter_mean` needs: two payloads of the whole tensor, and the scratch to decode a
 /// part.
@@ -58,4 +58,4 @@ void reduce_scatter_mean(E const& exec, Comm& comm, C const& codec, tensor_parts
                                state.replicated());
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -17,7 +17,7 @@
 #include <tuple>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -299,4 +299,4 @@ class ring : public detail::codec_exchange<C> {
   }
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

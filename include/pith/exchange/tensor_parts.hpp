@@ -17,7 +17,7 @@
 #include <numeric>
 #include <stdexcept>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -201,4 +201,4 @@ void require_parts(char const* verb, C const& codec, tensor_parts const& over, e
 }
 
 }  // namespace detail
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

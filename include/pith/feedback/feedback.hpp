@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A feedback policy has these functions. after_exchange is optional:
 ///
@@ -111,4 +111,4 @@ void rescale_buffer(E const& exec, double factor, buffer<A, E> const& values) {
 }
 
 }  // namespace ext
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -9,7 +9,7 @@
 #include <concepts>
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -149,4 +149,4 @@ residual(double, double) -> residual<detail::chosen_weights>;
 
 static_assert(feedback<residual<>, float, archetype>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

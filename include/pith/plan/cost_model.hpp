@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A linear cost: n units take `fixed + each x n` seconds. Units are bytes for a link, and elements for a codec.
 struct linear_cost {
@@ -211,4 +211,4 @@ inline exchange_choice plan_exchange(network const& net, std::vector<exchange_ca
   return best;
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A candidate for probe(): a codec policy, or one codec for all tensors. `name` is the candidate's name in the table.
 template <class In, class E>
@@ -223,4 +223,4 @@ probe_result probe(E const& exec, Comm& comm, std::vector<tensor_spec> const& te
   return found;
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

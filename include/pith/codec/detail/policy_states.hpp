@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// References to the states of a codec's feedback policy. Without feedback, the references are empty.
 class policy_states {
@@ -60,4 +60,4 @@ class policy_states {
   void (*show_)(void* state, field_visitor&) = nullptr;
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

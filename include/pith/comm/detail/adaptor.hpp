@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// The base class of a communicator that owns a `Comm`, forwards its calls and hides those that it replaces. An optional
 /// call that `Comm` lacks is not a member. A derived class defines split(), which returns its own type.
@@ -56,4 +56,4 @@ class communicator_adaptor {
   Comm comm_;
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 struct set_weight {
   double* to;
@@ -319,4 +319,4 @@ class exchange_pipeline {
   pending_transfers<Comm, E> transfers_;  // declared last, so that it is destroyed before its memory
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

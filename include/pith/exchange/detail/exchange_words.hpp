@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// One line for each tensor, with its codec.
 template <class Codec>
@@ -70,4 +70,4 @@ std::string state_words(Tensors& model, typename Tensors::change& next, unsigned
   return words;
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

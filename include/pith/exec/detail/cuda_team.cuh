@@ -11,7 +11,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 #if defined(__CUDA_ARCH__)
 /// Counts the calls of `all` threads in *arrived. Returns true in the last call, and resets *arrived to 0. The thread
@@ -347,4 +347,4 @@ struct cuda_team {
 
 static_assert(team<cuda_team>);
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -8,7 +8,7 @@
 #include <concepts>
 #include <cstddef>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// Returns x itself if In is accum<In>, otherwise scratch memory for as many values of accum<In>. The caller writes
 /// these values, and `narrow` then converts them to x.
@@ -30,4 +30,4 @@ void narrow(E const& exec, values_on<E, accum<In>> y, values_on<E, In> x) {
   exec.for_each_index(x.capacity, convert<In, accum<In>>{y.data, x.data});
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail
