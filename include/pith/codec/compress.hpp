@@ -48,9 +48,15 @@ template <class In, class C, executor E>
 void require_scratch(char const* verb, E const& exec, C const& codec, shape const& dims, workspace_on<E> const& ws) {
   ws.require(verb, "workspace_bytes", workspace_bytes<In>(exec, codec, dims));
 }
-inline void require_aligned(char const* verb, char const* what, void const* at) {
-  auto const beyond = reinterpret_cast<std::uintptr_t>(at) % section_alignment;
-  require(beyond == 0, verb, ": ", what, " must be aligned to 8 bytes, got an address ", beyond, " bytes off");
+inline void require_aligned(char const* verb, char const* what, void const* at, std::size_t to = section_alignment) {
+  auto const beyond = reinterpret_cast<std::uintptr_t>(at) % to;
+  require(beyond == 0, verb, ": ", what, " must be aligned to ", to, " bytes, got an address ", beyond, " bytes off");
+}
+/// Throws unless the span has `expected` aligned elements.
+template <class T, class Space>
+void require_values(char const* verb, char const* what, std::size_t expected, span<T, Space> x) {
+  require_size(verb, what, expected, x.size());
+  require_aligned(verb, what, x.data(), alignof(T));
 }
 
 template <class S, class C, class E>
@@ -95,7 +101,7 @@ void compress(E const& exec, C const& codec, span_on<E, std::type_identity_t<In>
   auto const environment = detail::default_float_environment();
   auto const& dims = state.dims();
   auto const size = payload_bytes<In>(codec, dims);
-  detail::require_size("compress", "x", dims.n, x.size());
+  detail::require_values("compress", "x", dims.n, x);
   detail::require_room("compress", size, payload.size());
   detail::require_aligned("compress", "payload", payload.data());
   codec.require_states(state.replicated(), state.local());
@@ -118,7 +124,7 @@ void decompress(E const& exec, C const& codec, span_on<E, std::byte const> paylo
   auto const environment = detail::default_float_environment();
   auto const& dims = state.dims();
   auto const size = payload_bytes<In>(codec, dims);
-  detail::require_size("decompress", "x", dims.n, x.size());
+  detail::require_values("decompress", "x", dims.n, x);
   detail::require_room("decompress", size, payload.size());
   detail::require_aligned("decompress", "payload", payload.data());
   codec.require_states(state.replicated(), state.local());

@@ -41,8 +41,8 @@ void all_gather(E const& exec, Comm& comm, C const& codec, tensor_parts const& o
   auto const own = over.dims(comm.rank());
   detail::require_parts(verb, codec, over, cx.id, comm.rank(), comm.size());
   detail::require_size(verb, "the state's shape", own.n, state.dims().n);
-  detail::require_size(verb, "part", own.n, part.size());
-  detail::require_size(verb, "whole", over.n, whole.size());
+  detail::require_values(verb, "part", own.n, part);
+  detail::require_values(verb, "whole", over.n, whole);
   if (detail::state_bytes(state.replicated()) != 0)
     throw std::invalid_argument(detail::sentence(verb, ": codec must have no replicated state, got ", codec.name()));
   ws.require(verb, "all_gather_workspace_bytes", all_gather_workspace_bytes<In>(exec, codec, over, comm.size()));

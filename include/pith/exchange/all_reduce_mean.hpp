@@ -61,7 +61,7 @@ void all_reduce_mean(E const& exec, sub_communicators<Comm>& comms, C const& cod
   auto const& dims = state.dims();
   auto const x = values_on<E, In>{gradient.data(), dims.n};
   auto const ranks = comms.size();
-  detail::require_size("all_reduce_mean", "gradient", dims.n, gradient.size());
+  detail::require_values("all_reduce_mean", "gradient", dims.n, gradient);
   detail::require(state.id().rank == comms.rank(), "all_reduce_mean: the state's rank must be ", comms.rank(), ", got ",
                   state.id().rank, ": pass the communicator's rank to make_state");
   detail::require_served<In, E>("all_reduce_mean", comms.all(), codec, dims);

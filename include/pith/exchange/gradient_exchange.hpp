@@ -122,6 +122,7 @@ class gradient_exchange {
   /// Begins a step. The backward pass then writes all tensors to `gradients`, one after another.
   void begin(span_on<E, In> gradients, double weight = 1) {
     require_begin(gradients.size(), weight);
+    detail::require_aligned("gradient_exchange::begin", "gradients", gradients.data(), alignof(In));
     begin(weight);
     model().lay(gradients);
   }
@@ -161,7 +162,7 @@ class gradient_exchange {
   /// Sets the address of a tensor's gradient, and marks this gradient as written.
   void ready(std::size_t tensor, span_on<E, In> gradient) {
     require_ready(tensor);
-    detail::require_size("gradient_exchange::ready", "gradient", tensors()[tensor].dims.n, gradient.size());
+    detail::require_values("gradient_exchange::ready", "gradient", tensors()[tensor].dims.n, gradient);
     model().lay(tensor, gradient.data());
     guarded([&] { engine_->add(tensor); });
   }
