@@ -12,6 +12,7 @@
 #include <pith/ext/source.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -47,6 +48,7 @@ class rated : public codec_base {
   }
   bool has_rate() const { return detail::has_rate(codec_); }
   rated at(double rate) const {
+    detail::require(0 < rate && rate < HUGE_VAL, "rated: rate must be finite and above 0, got ", rate);
     auto other = *this;
     other.is_dense_ = rate >= dense_from_;
     if (!other.is_dense_) other.codec_ = codec_.at(rate);

@@ -9,6 +9,7 @@
 
 namespace pith::inline PITH_ABI {
 
+/// A time above 0 s. With infinity, a call waits until the other ranks make the same call or leave.
 using timeout_duration = std::chrono::duration<double>;
 
 /// The default `timeout` of every communicator.

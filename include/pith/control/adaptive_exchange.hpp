@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -151,7 +152,12 @@ class adaptive_exchange {
   /// The number of steps that have begun.
   std::uint64_t steps() const { return step_; }
 
-  void set_learning_rate(double rate) { learning_rate_ = rate; }
+  /// Sets the learning rate of all later steps, which the controller receives in the reports.
+  void set_learning_rate(double rate) {
+    detail::require(0 <= rate && rate < HUGE_VAL,
+                    "adaptive_exchange::set_learning_rate: rate must be finite and at least 0, got ", rate);
+    learning_rate_ = rate;
+  }
 
   void all_reduce_mean(span_on<E, In> gradients, double weight = 1) {
     begin(gradients, weight);

@@ -20,10 +20,7 @@ namespace pith::inline PITH_ABI {
 ///   reference   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019, algorithm 1
 class ef_sign : public residual<detail::chosen_weights> {
  public:
-  explicit ef_sign(double learning_rate) : residual(1, learning_rate), learning_rate_(learning_rate) {
-    detail::require(1e-30 <= learning_rate && learning_rate <= 1e30,
-                    "ef_sign: learning_rate must be in [1e-30, 1e30], got ", learning_rate);
-  }
+  explicit ef_sign(double learning_rate) : residual(1, valid(learning_rate)), learning_rate_(learning_rate) {}
 
   std::string name() const { return detail::text("ef_sign(", detail::shortest(learning_rate_), ")"); }
 
@@ -34,6 +31,12 @@ class ef_sign : public residual<detail::chosen_weights> {
   }
 
  private:
+  static double valid(double learning_rate) {
+    detail::require(1e-30 <= learning_rate && learning_rate <= 1e30,
+                    "ef_sign: learning_rate must be in [1e-30, 1e30], got ", learning_rate);
+    return learning_rate;
+  }
+
   double learning_rate_;
 };
 
