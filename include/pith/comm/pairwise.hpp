@@ -31,6 +31,7 @@ class pairwise : public detail::communicator_adaptor<Comm> {
   using base::size;
 
   template <class... Arguments>
+    requires(detail::constructs<pairwise, Arguments...>)
   explicit pairwise(Arguments&&... arguments) : base(std::forward<Arguments>(arguments)...) {}
 
   template <executor E>
