@@ -30,12 +30,12 @@
 namespace {
 
 std::uint64_t const first_step = 1;
-auto const sizes = std::vector<pith::shape>{{8192}, {0}, {1}, {520}, {5000}, {8192}, {40000}};
+auto const batch_sizes = std::vector<pith::shape>{{8192}, {0}, {1}, {520}, {5000}, {8192}, {40000}};
 
 /// Memory whose first byte is `off` bytes after a multiple of 64.
-class memory {
+class aligned_memory {
  public:
-  memory(std::size_t bytes, std::size_t off) : bytes_(bytes + 128) {
+  aligned_memory(std::size_t bytes, std::size_t off) : bytes_(bytes + 128) {
     auto const at = reinterpret_cast<std::uintptr_t>(bytes_.data());
     view_ = {bytes_.data() + (64 - at % 64) + off, bytes};
   }
@@ -57,7 +57,7 @@ void check_table(Made const& made, C const& codec) {
   CAPTURE(codec.name());
   auto id = pith::encoding_id();
   id.step = &first_step;
-  auto const table = pith::make_segments<float>(pith::seq, made, sizes);
+  auto const table = pith::make_segments<float>(pith::seq, made, batch_sizes);
   auto const x = support::narrow<In>(support::normal_vector(table.elements(), 5));
   auto payloads = std::vector<std::byte>(table.payload_bytes()), scratch = std::vector<std::byte>(1 << 20);
   auto ws = pith::workspace<>(pith::span<std::byte>(scratch));
@@ -72,7 +72,7 @@ void check_table(Made const& made, C const& codec) {
                     std::invalid_argument);
     return;
   }
-  auto const own = pith::make_segments<In>(pith::seq, codec, sizes);
+  auto const own = pith::make_segments<In>(pith::seq, codec, batch_sizes);
   REQUIRE(own.payload_bytes() == payloads.size());
   auto expected = std::vector<std::byte>(own.payload_bytes());
   pith::encode_batch<In>(pith::seq, codec, id, own, pith::span<In const>(x), pith::span(expected), ws);
@@ -98,7 +98,7 @@ struct one_tensor {
 
   C codec;
   pith::codec_state<float, C, pith::seq_executor> state = pith::make_state<float>(pith::seq, codec, {n});
-  memory scratch{std::size_t{1} << 20, 0};
+  aligned_memory scratch{std::size_t{1} << 20, 0};
 
   pith::workspace<> ws() const { return pith::workspace<>(scratch.bytes()); }
 };
@@ -130,20 +130,20 @@ TEST_CASE("misaligned and short spans of a batch are refused") {
   auto const table = pith::make_segments<float>(pith::seq, codec, std::vector<pith::shape>{{1000}, {8}});
   auto id = pith::encoding_id();
   id.step = &first_step;
-  auto const scratch = memory(std::size_t{1} << 16, 3);
-  auto const run = [&](memory const& x, memory const& payloads) {
+  auto const scratch = aligned_memory(std::size_t{1} << 16, 3);
+  auto const run = [&](aligned_memory const& x, aligned_memory const& payloads) {
     auto ws = pith::workspace<>(scratch.bytes());
     pith::encode_batch<float>(pith::seq, codec, id, table, x.of<float const>(), payloads.bytes(), ws);
     pith::decode_batch<float>(pith::seq, codec, id, table, payloads.bytes(), x.of<float>(), ws);
   };
-  run(memory(4032, 4), memory(table.payload_bytes(), 8));
-  for (std::size_t const off : {1, 2, 3})
-    CHECK_THROWS_AS(run(memory(4032, off), memory(4096, 0)), std::invalid_argument);
-  for (std::size_t const off : {1, 2, 4, 7})
-    CHECK_THROWS_WITH_AS(run(memory(4032, 0), memory(4096, off)),
+  run(aligned_memory(4032, 4), aligned_memory(table.payload_bytes(), 8));
+  for (std::size_t const off : {1u, 2u, 3u})
+    CHECK_THROWS_AS(run(aligned_memory(4032, off), aligned_memory(4096, 0)), std::invalid_argument);
+  for (std::size_t const off : {1u, 2u, 4u, 7u})
+    CHECK_THROWS_WITH_AS(run(aligned_memory(4032, 0), aligned_memory(4096, off)),
                          doctest::Contains("encode_batch: payloads must be aligned to 8 bytes"), std::invalid_argument);
-  CHECK_THROWS_AS(run(memory(4028, 0), memory(4096, 0)), std::invalid_argument);
-  CHECK_THROWS_AS(run(memory(4032, 0), memory(table.payload_bytes() - 1, 0)), std::invalid_argument);
+  CHECK_THROWS_AS(run(aligned_memory(4028, 0), aligned_memory(4096, 0)), std::invalid_argument);
+  CHECK_THROWS_AS(run(aligned_memory(4032, 0), aligned_memory(table.payload_bytes() - 1, 0)), std::invalid_argument);
 }
 
 TEST_CASE("misaligned and short spans of one tensor are refused by every function") {
@@ -154,11 +154,12 @@ TEST_CASE("misaligned and short spans of one tensor are refused by every functio
   auto const payload_size = pith::payload_bytes<float>(t.codec, {tensor::n});
   auto const frame_size = pith::wire::frame_bytes<float>(t.codec, {tensor::n});
   auto const refuses = [&](auto const& call) { CHECK_THROWS_AS(call(), std::invalid_argument); };
-  for (std::size_t const off : {1, 2, 4}) {
-    auto const x = memory(4000, off % 4), y = memory(4000, 0), payload = memory(payload_size, off);
-    auto const frame = memory(frame_size, off);
+  for (std::size_t const off : {1u, 2u, 4u}) {
+    auto const x = aligned_memory(4000, off % 4), y = aligned_memory(4000, 0),
+               payload = aligned_memory(payload_size, off);
+    auto const frame = aligned_memory(frame_size, off);
     auto ws = t.ws();
-    auto const good = memory(payload_size, 0);
+    auto const good = aligned_memory(payload_size, 0);
     if (off < 4) {
       refuses([&] { pith::compress(pith::seq, t.codec, x.of<float const>(), good.bytes(), t.state, ws); });
       refuses([&] { pith::decompress(pith::seq, t.codec, good.bytes(), x.of<float>(), t.state, ws); });

@@ -27,7 +27,7 @@
 
 namespace {
 
-constexpr auto most = ~std::uint64_t{0};
+constexpr auto largest_count = ~std::uint64_t{0};
 
 std::string replaced(std::string text, char mark, std::string const& by) {
   for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at + by.size()))
@@ -105,20 +105,20 @@ outcome outcome_of(std::string const& text, std::uint64_t n) {
   return made;
 }
 
-bool is_finite(std::vector<float> const& x) {
+bool all_finite(std::vector<float> const& x) {
   return std::all_of(x.begin(), x.end(), [](float value) { return std::isfinite(value); });
 }
 
 void check_counts(std::string const& text, std::uint64_t n) {
-  for (std::uint64_t const value :
-       {std::uint64_t{0}, std::uint64_t{1}, n - 1, n, n + 1, (n + 7) / 8 * 8, std::uint64_t{1} << 31,
-        std::uint64_t{1} << 32, std::uint64_t{1} << 63, (std::uint64_t{1} << 63) + 8, most, most - 7}) {
+  for (std::uint64_t const value : {std::uint64_t{0}, std::uint64_t{1}, n - 1, n, n + 1, (n + 7) / 8 * 8,
+                                    std::uint64_t{1} << 31, std::uint64_t{1} << 32, std::uint64_t{1} << 63,
+                                    (std::uint64_t{1} << 63) + 8, largest_count, largest_count - 7}) {
     auto const full = replaced(text, '#', std::to_string(value));
     CAPTURE(full);
     CAPTURE(n);
     auto const made = outcome_of(full, n);
     CHECK((made.is_refused || made.mean.size() == n));
-    CHECK(is_finite(made.mean));
+    CHECK(all_finite(made.mean));
   }
 }
 
@@ -130,7 +130,7 @@ void check_buckets(Make const& make, std::uint64_t n) {
   auto const expected = outcome_of(make(whole), n);
   REQUIRE(!expected.is_refused);
   for (std::uint64_t const bucket : {whole + 256, std::uint64_t{1} << 31, std::uint64_t{1} << 32,
-                                     std::uint64_t{1} << 63, (std::uint64_t{1} << 63) + 8, most - 7}) {
+                                     std::uint64_t{1} << 63, (std::uint64_t{1} << 63) + 8, largest_count - 7}) {
     CAPTURE(bucket);
     CAPTURE(n);
     auto const made = outcome_of(make(bucket), n);
@@ -158,38 +158,38 @@ void check_typed(Make const& make) {
 }
 
 /// The places of a chain, written as *, in an exchange.
-constexpr auto places = std::array{"*",
-                                   "ring(*)",
-                                   "two_shot(*)",
-                                   "two_shot(identity,*)",
-                                   "two_shot(*,ef(*,unverified))",
-                                   "hierarchical(*,identity,2)",
-                                   "hierarchical(*,*,1)",
-                                   "hierarchical(identity,ef(*,unverified),2)",
-                                   "ef(*,unverified)",
-                                   "ef(ring(*),unverified)",
-                                   "ef(two_shot(*),unverified)",
-                                   "bypass(*,16)"};
-constexpr auto sizes = std::array<std::uint64_t, 4>{0, 1, 5, 5000};
+constexpr auto exchange_places = std::array{"*",
+                                            "ring(*)",
+                                            "two_shot(*)",
+                                            "two_shot(identity,*)",
+                                            "two_shot(*,ef(*,unverified))",
+                                            "hierarchical(*,identity,2)",
+                                            "hierarchical(*,*,1)",
+                                            "hierarchical(identity,ef(*,unverified),2)",
+                                            "ef(*,unverified)",
+                                            "ef(ring(*),unverified)",
+                                            "ef(two_shot(*),unverified)",
+                                            "bypass(*,16)"};
+constexpr auto tensor_sizes = std::array<std::uint64_t, 4>{0, 1, 5, 5000};
 
 }  // namespace
 
 TEST_CASE("every count of the registry is refused or gives finite means") {
   for (auto const& text : registered_counts()) {
-    for (auto const n : sizes) check_counts(text, n);
+    for (auto const n : tensor_sizes) check_counts(text, n);
   }
 }
 
 TEST_CASE("every count is refused or gives finite means in every exchange") {
   for (auto const* stage : {"power_sgd(#)", "one_sided_power_sgd(#)", "hadamard(#)|block_int<8>", "qsgd<8>(#)",
                             "random_blocks(0.1,#)", "sidco(0.1,exponential,#)"}) {
-    for (auto const* place : places) {
-      for (auto const n : sizes) check_counts(replaced(place, '*', stage), n);
+    for (auto const* place : exchange_places) {
+      for (auto const n : tensor_sizes) check_counts(replaced(place, '*', stage), n);
     }
   }
   for (auto const* text : {"bypass(scaled_sign,#)", "bypass(ring(scaled_sign),#)", "ef(bypass(qsgd<8>,#),unverified)",
                            "hierarchical(identity,bypass(ring(qsgd<8>),#),2)", "hierarchical(identity,identity,#)"}) {
-    for (auto const n : sizes) check_counts(text, n);
+    for (auto const n : tensor_sizes) check_counts(text, n);
   }
 }
 
@@ -198,10 +198,10 @@ TEST_CASE("a bucket larger than the tensor is the whole tensor in every exchange
        {"scaled_sign(#)", "one_bit(#)", "terngrad(0,#)", "terngrad(2.5,#)", "qsgd<4>(7,#)", "qsgd<8>(127,#,max)",
         "eight_bit(#)", "block_int<8>(#)", "trits(terngrad(0,#))", "trits(qsgd<2>(1,#))", "damped(qsgd<4>(7,#))",
         "top_k(0.25)|qsgd<8>(127,#)", "hadamard|block_int<4>(#)"}) {
-    for (auto const* place : places) {
+    for (auto const* place : exchange_places) {
       auto const text = replaced(place, '*', stage);
       CAPTURE(text);
-      for (auto const n : sizes)
+      for (auto const n : tensor_sizes)
         check_buckets([&](std::uint64_t bucket) { return replaced(text, '#', std::to_string(bucket)); }, n);
     }
   }
@@ -217,19 +217,20 @@ TEST_CASE("buckets of two codecs whose common multiple exceeds 64 bits make one 
   auto const of = [](std::uint64_t a, std::uint64_t b) {
     return outcome_of(pith::two_shot(pith::scaled_sign(a), pith::error_feedback(pith::scaled_sign(b))), 5000).mean;
   };
-  CHECK(of(most - 7, (std::uint64_t{1} << 63) + 8) == of(5000, 5000));
+  CHECK(of(largest_count - 7, (std::uint64_t{1} << 63) + 8) == of(5000, 5000));
   CHECK(of(std::uint64_t{1} << 63, 24) == of(5000, 24));
   CHECK(of((std::uint64_t{1} << 32) + 8, (std::uint64_t{1} << 32) + 24) == of(5000, 5000));
 }
 
 TEST_CASE("parts of any size cover the tensor") {
-  for (auto const n : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{5000}, most - 7, most}) {
-    for (auto const granule : {std::uint64_t{1}, std::uint64_t{8}, n / 2 + 1, n | 1, std::uint64_t{1} << 63, most}) {
+  for (auto const n : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{5000}, largest_count - 7, largest_count}) {
+    for (auto const granule :
+         {std::uint64_t{1}, std::uint64_t{8}, n / 2 + 1, n | 1, std::uint64_t{1} << 63, largest_count}) {
       CAPTURE(n);
       CAPTURE(granule);
       auto const over = pith::tensor_parts(n, 3, granule);
       CHECK(over.dims(0).n <= n);
-      CHECK((n > most / 3 || over.dims(0).n + over.dims(1).n + over.dims(2).n == n));
+      CHECK((n > largest_count / 3 || over.dims(0).n + over.dims(1).n + over.dims(2).n == n));
     }
   }
   CHECK_THROWS_WITH_AS(pith::tensor_parts(8, 2, 0),

@@ -32,7 +32,7 @@ namespace {
 using pith::seq;
 
 /// The text, once for each argument that is a number, with `by` in place of this argument.
-std::vector<std::string> replaced(std::string const& text, std::string const& by) {
+std::vector<std::string> with_number(std::string const& text, std::string const& by) {
   auto made = std::vector<std::string>();
   for (std::size_t i = 1; i < text.size(); ++i) {
     auto const end = text.find_first_not_of("0123456789.", i);
@@ -85,15 +85,15 @@ struct parameter {
 };
 
 auto const denormal = 5e-324, huge = 1e308;
-auto const values = std::vector<double>{NAN, HUGE_VAL, -HUGE_VAL, -1, -0.0, denormal, 2, huge};
-auto const share = std::vector<double>{denormal}, momentum = std::vector<double>{-0.0, denormal},
-           positive = std::vector<double>{denormal, 2, huge},
+auto const bad_values = std::vector<double>{NAN, HUGE_VAL, -HUGE_VAL, -1, -0.0, denormal, 2, huge};
+auto const small_share = std::vector<double>{denormal}, small_momentum = std::vector<double>{-0.0, denormal},
+           any_positive = std::vector<double>{denormal, 2, huge},
            not_negative = std::vector<double>{-0.0, denormal, 2, huge},
            any_finite = std::vector<double>{-1, -0.0, denormal, 2, huge},
-           factor = std::vector<double>{-1, -0.0, denormal, 2}, above_1 = std::vector<double>{2, huge};
+           any_factor = std::vector<double>{-1, -0.0, denormal, 2}, above_1 = std::vector<double>{2, huge};
 
-void check(parameter const& p) {
-  for (auto const value : values) {
+void check_parameter(parameter const& p) {
+  for (auto const value : bad_values) {
     CAPTURE(p.name);
     CAPTURE(value);
     auto const is_valid = std::find(p.valid.begin(), p.valid.end(), value) != p.valid.end();
@@ -111,7 +111,7 @@ void check(parameter const& p) {
 }
 
 template <class Options, class Made>
-parameter option(char const* name, double Options::*member, std::vector<double> valid) {
+parameter controller_option(char const* name, double Options::*member, std::vector<double> valid) {
   return {name, std::move(valid), [member](double value) {
             auto options = Options();
             options.*member = value;
@@ -138,7 +138,7 @@ void set_learning_rate(double value) {
   adaptive.set_learning_rate(value);
 }
 
-void plan(pith::network const& net, double hidden = 0) {
+void plan_with(pith::network const& net, double hidden = 0) {
   auto work = pith::exchange_work{1, 100, 100, {{1, 100}}};
   static_cast<void>(pith::plan_exchange(net, {{"a", work}}, ~0u, hidden));
 }
@@ -159,7 +159,7 @@ TEST_CASE("a number in a text of the registry is refused or gives finite means")
       for (std::size_t i = 0; i < listing.examples(); ++i) {
         for (auto const* value :
              {"nan", "-nan", "inf", "-inf", "infinity", "-1", "-0", "0", "5e-324", "1e-310", "2", "1e308"}) {
-          for (auto const& text : replaced(std::string(listing.texts[i]), value)) check_text(text);
+          for (auto const& text : with_number(std::string(listing.texts[i]), value)) check_text(text);
         }
       }
     }
@@ -173,34 +173,34 @@ TEST_CASE("a parameter of a codec or feedback policy out of its range is refused
   for (auto const& p : std::vector<parameter>{
            {"sigma", not_negative, [](double v) { pith::terngrad<>{v}; }},
            {"sigma", not_negative, [](double v) { pith::summed_terngrad{v}; }},
-           {"density", share, [](double v) { pith::top_k{v}; }},
-           {"density", share, [](double v) { static_cast<void>(pith::top_k(0.1).at(v)); }},
-           {"density", share, [](double v) { pith::redsync{v}; }},
-           {"density", share, [](double v) { pith::redsync_mean{v}; }},
-           {"density", share, [](double v) { pith::sidco<>{v}; }},
-           {"density", share, [](double v) { pith::gaussian_k{v}; }},
-           {"density", share, [](double v) { pith::random_k{v}; }},
-           {"density", share, [](double v) { pith::random_blocks{v}; }},
-           {"density", share, [](double v) { pith::ok_top_k{v}; }},
-           {"density", share, [](double v) { pith::g_top_k{v}; }},
-           {"tau", positive, [](double v) { pith::threshold(v, 0.5); }},
-           {"capacity", share, [](double v) { pith::threshold(0.5, v); }},
-           {"capacity", share, [](double v) { pith::inceptionn(pith::byte_field::reference, v); }},
+           {"density", small_share, [](double v) { pith::top_k{v}; }},
+           {"density", small_share, [](double v) { static_cast<void>(pith::top_k(0.1).at(v)); }},
+           {"density", small_share, [](double v) { pith::redsync{v}; }},
+           {"density", small_share, [](double v) { pith::redsync_mean{v}; }},
+           {"density", small_share, [](double v) { pith::sidco<>{v}; }},
+           {"density", small_share, [](double v) { pith::gaussian_k{v}; }},
+           {"density", small_share, [](double v) { pith::random_k{v}; }},
+           {"density", small_share, [](double v) { pith::random_blocks{v}; }},
+           {"density", small_share, [](double v) { pith::ok_top_k{v}; }},
+           {"density", small_share, [](double v) { pith::g_top_k{v}; }},
+           {"tau", any_positive, [](double v) { pith::threshold(v, 0.5); }},
+           {"capacity", small_share, [](double v) { pith::threshold(0.5, v); }},
+           {"capacity", small_share, [](double v) { pith::inceptionn(pith::byte_field::reference, v); }},
            {"min_rate", above_1, [](double v) { pith::power_sgd(1, v); }},
            {"min_rate", above_1, [](double v) { pith::one_sided_power_sgd(1, v); }},
-           {"dense_from", share, [](double v) { pith::rated(pith::top_k(0.1), v); }},
-           {"rate", positive, [](double v) { static_cast<void>(pith::rated(pith::top_k(0.1)).at(v)); }},
-           {"beta", factor, [](double v) { static_cast<void>(pith::residual(v, 1.0)); }},
-           {"gamma", factor, [](double v) { static_cast<void>(pith::residual(1.0, v)); }},
-           {"beta", factor, [](double v) { static_cast<void>(pith::own_residual(v, 1.0)); }},
-           {"gamma", factor, [](double v) { static_cast<void>(pith::mean_residual(1.0, v)); }},
+           {"dense_from", small_share, [](double v) { pith::rated(pith::top_k(0.1), v); }},
+           {"rate", any_positive, [](double v) { static_cast<void>(pith::rated(pith::top_k(0.1)).at(v)); }},
+           {"beta", any_factor, [](double v) { static_cast<void>(pith::residual(v, 1.0)); }},
+           {"gamma", any_factor, [](double v) { static_cast<void>(pith::residual(1.0, v)); }},
+           {"beta", any_factor, [](double v) { static_cast<void>(pith::own_residual(v, 1.0)); }},
+           {"gamma", any_factor, [](double v) { static_cast<void>(pith::mean_residual(1.0, v)); }},
            {"learning_rate", {2}, [](double v) { pith::ef_sign{v}; }},
-           {"most", positive, [](double v) { static_cast<void>(pith::clipping::norm(v)); }},
-           {"most", positive, [](double v) { static_cast<void>(pith::clipping::value(v)); }},
-           {"momentum", momentum, [](double v) { pith::momentum_correction{v}; }},
-           {"beta", momentum, [](double v) { pith::signum_momentum{v}; }},
-           {"eta", share, [](double v) { pith::ef21{v}; }},
-           {"lambda", momentum, [](double v) {
+           {"most", any_positive, [](double v) { static_cast<void>(pith::clipping::norm(v)); }},
+           {"most", any_positive, [](double v) { static_cast<void>(pith::clipping::value(v)); }},
+           {"momentum", small_momentum, [](double v) { pith::momentum_correction{v}; }},
+           {"beta", small_momentum, [](double v) { pith::signum_momentum{v}; }},
+           {"eta", small_share, [](double v) { pith::ef21{v}; }},
+           {"lambda", small_momentum, [](double v) {
               auto options = pith::pca_options();
               options.lambda = v;
               auto samples = pith::slice_samples<double>(64, 8);
@@ -209,33 +209,33 @@ TEST_CASE("a parameter of a codec or feedback policy out of its range is refused
               samples.add(pith::span<double const>(support::normal_vector(64, 2)));
               static_cast<void>(pith::pca_basis::fit(samples, options));
             }}})
-    check(p);
+    check_parameter(p);
 }
 
 TEST_CASE("a parameter of a controller out of its range is refused by its name") {
   using a = pith::accordion_options;
   using g = pith::gravac_options;
   for (auto const& p : std::vector<parameter>{
-           option<a, pith::accordion>("high_rate", &a::high_rate, {}),
-           option<a, pith::accordion>("low_rate", &a::low_rate, share),
-           option<a, pith::accordion>("change", &a::change, not_negative),
-           option<a, pith::accordion>("smoothing", &a::smoothing, momentum),
-           option<a, pith::accordion>("fall", &a::fall, share),
-           option<g, pith::gravac>("least_gain", &g::least_gain, share),
-           option<g, pith::gravac>("saturation", &g::saturation, momentum),
-           option<g, pith::gravac>("smoothing", &g::smoothing, share),
-           option<g, pith::gravac>("regime", &g::regime, above_1),
-           option<pith::l_greco_options, pith::l_greco>("reference", &pith::l_greco_options::reference, {}),
-           {"density", share, [](double v) { pith::warm_up(v, 10); }},
-           {"fall", share, [](double v) { pith::warm_up(0.1, 10, v); }},
-           {"rate", share, [](double v) { pith::fixed_schedule({{0, v}}); }},
+           controller_option<a, pith::accordion>("high_rate", &a::high_rate, {}),
+           controller_option<a, pith::accordion>("low_rate", &a::low_rate, small_share),
+           controller_option<a, pith::accordion>("change", &a::change, not_negative),
+           controller_option<a, pith::accordion>("smoothing", &a::smoothing, small_momentum),
+           controller_option<a, pith::accordion>("fall", &a::fall, small_share),
+           controller_option<g, pith::gravac>("least_gain", &g::least_gain, small_share),
+           controller_option<g, pith::gravac>("saturation", &g::saturation, small_momentum),
+           controller_option<g, pith::gravac>("smoothing", &g::smoothing, small_share),
+           controller_option<g, pith::gravac>("regime", &g::regime, above_1),
+           controller_option<pith::l_greco_options, pith::l_greco>("reference", &pith::l_greco_options::reference, {}),
+           {"density", small_share, [](double v) { pith::warm_up(v, 10); }},
+           {"fall", small_share, [](double v) { pith::warm_up(0.1, 10, v); }},
+           {"rate", small_share, [](double v) { pith::fixed_schedule({{0, v}}); }},
            {"factor_ladder", {2}, [](double v) { static_cast<void>(pith::factor_ladder::exponential(v, 100)); }},
            {"last", {huge}, [](double v) { static_cast<void>(pith::factor_ladder::exponential(10, v)); }},
            {"factor_ladder", {2}, [](double v) { static_cast<void>(pith::factor_ladder::geometric(v, 100)); }},
            {"factor_ladder", {}, [](double v) { static_cast<void>(pith::factor_ladder::geometric(10, v)); }},
            {"by", above_1, [](double v) { static_cast<void>(pith::factor_ladder::geometric(10, 100, v)); }},
            {"set_learning_rate: rate", not_negative, set_learning_rate}})
-    check(p);
+    check_parameter(p);
 }
 
 TEST_CASE("an argument of an exchange, a communicator or a cost model out of its range is refused by its name") {
@@ -275,16 +275,16 @@ TEST_CASE("an argument of an exchange, a communicator or a cost model out of its
                                [](double v) {
                                  static_cast<void>(pith::fit_network(2, {1, 1}, {10, v}));
                                }},
-                              {"factor", positive,
+                              {"factor", any_positive,
                                [](double v) {
                                  static_cast<void>(pith::faster({2, {1e-5, 1e-9}}, v));
                                }},
                               {"hidden_seconds", not_negative,
                                [](double v) {
-                                 plan({2, {1e-5, 1e-9}}, v);
+                                 plan_with({2, {1e-5, 1e-9}}, v);
                                }},
                               {"predicted seconds", {-0.0, denormal, 2}, [](double v) {
-                                 plan({2, {v, 0}});
+                                 plan_with({2, {v, 0}});
                                }}})
-    check(p);
+    check_parameter(p);
 }
