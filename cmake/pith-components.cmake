@@ -102,6 +102,7 @@ function(pith_compile_runtime name)
   set_target_properties(pith_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON UNITY_BUILD OFF
                                                 COMPILE_WARNING_AS_ERROR OFF)
   target_compile_options(pith_${name} PRIVATE -O3)
+  target_compile_definitions(pith_${name} PUBLIC PITH_RUNTIME)  # the names do not depend on -march
   target_link_libraries(pith_${name} PUBLIC pith::pith ${ARGN})
 endfunction()
 

@@ -15,6 +15,41 @@
 #error "pith: -ffast-math (also part of -Ofast) breaks NaN and equal means: compile this file with -fno-fast-math"
 #endif
 
+// Words for the flags that change the code of inline functions: the instruction sets, fused multiply-add and fast-math.
+// With PITH_RUNTIME, source files with different instruction sets share the names of pith::runtime.
+#if defined(PITH_RUNTIME)
+#define PITH_VECTORS_OF_FLAGS
+#elif defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#define PITH_VECTORS_OF_FLAGS _avx512
+#elif defined(__AVX512F__)
+#define PITH_VECTORS_OF_FLAGS _avx512f
+#elif defined(__AVX2__)
+#define PITH_VECTORS_OF_FLAGS _avx2
+#elif defined(__AVX__)
+#define PITH_VECTORS_OF_FLAGS _avx
+#elif defined(__SSE3__) || defined(__POPCNT__)
+#define PITH_VECTORS_OF_FLAGS _sse4
+#else
+#define PITH_VECTORS_OF_FLAGS
+#endif
+#if defined(__FMA__) && !defined(PITH_RUNTIME)
+#define PITH_FMA_OF_FLAGS _fma
+#else
+#define PITH_FMA_OF_FLAGS
+#endif
+#if defined(PITH_ALLOW_FAST_MATH)
+#define PITH_MATH_OF_FLAGS _fast_math
+#else
+#define PITH_MATH_OF_FLAGS
+#endif
+
+/// The inline namespace of pith's names: v0, followed by the words for the flags, such as v0_avx2_fma. So source files
+/// with different flags define different functions. With equal names, the linker would keep only one of the functions,
+/// possibly one that the CPU cannot run, or one that takes NaN for a finite number.
+#define PITH_ABI_OF(vectors, fma, math) v0##vectors##fma##math
+#define PITH_ABI_IF(vectors, fma, math) PITH_ABI_OF(vectors, fma, math)
+#define PITH_ABI PITH_ABI_IF(PITH_VECTORS_OF_FLAGS, PITH_FMA_OF_FLAGS, PITH_MATH_OF_FLAGS)
+
 #if defined(__CUDACC__)
 #define PITH_HD __host__ __device__
 #else

@@ -184,12 +184,13 @@ TEST_CASE("a table of another codec and short memory are refused") {
   };
   encode(codec, 24, 36);
   CHECK_THROWS_WITH_AS(encode(pith::scaled_sign(), 24, 36),
-                       "pith::encode_batch: payloads of table must have 24 bytes together, got 32: make it with "
-                       "make_segments of this codec",
+                       "pith::encode_batch: table must have the segments of scaled_sign for float elements, got "
+                       "others: make it with make_segments of this codec",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(
       encode(pith::top_k(0.1), 24, 36),
-      "pith::encode_batch: table must have 0 programs, got 5: make it with make_segments of this codec",
+      "pith::encode_batch: table must have the segments of top_k(0.1) for float elements, got others: make it with "
+      "make_segments of this codec",
       std::invalid_argument);
   CHECK_THROWS_WITH_AS(encode(codec, 23, 36), "pith::encode_batch: gradients must have at least 24 elements, got 23",
                        std::invalid_argument);

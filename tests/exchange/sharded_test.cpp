@@ -109,8 +109,8 @@ TEST_CASE("what does not fit is refused before anything is sent") {
   };
   auto const over = pith::parts_for(100, 1, pith::qsgd<8>());
   CHECK_THROWS_WITH_AS(
-      scatter(pith::qsgd<8>(), pith::parts_for(100, 1), 100),
-      "pith::reduce_scatter_mean: the size of a part must be a multiple of 128 for qsgd<8>, got 104: use "
+      scatter(pith::qsgd<8>(), pith::parts_for(100, 2), 100),
+      "pith::reduce_scatter_mean: the size of a part must be a multiple of 128 for qsgd<8>, got 56: use "
       "parts_for(n, ranks, codec)",
       std::invalid_argument);
   CHECK_THROWS_WITH_AS(

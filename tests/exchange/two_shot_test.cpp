@@ -198,8 +198,8 @@ TEST_CASE("a model's tensors travel together, as each would alone") {
       first += dims.n;
     }
     CHECK(same_bytes(together, alone));
-    // Parts of 384, 128 and 1,408 elements with a scale for each 128; each begins at a multiple of 8 bytes.
-    std::size_t const piece = (384 + 3 * 4 + 4) + (128 + 4 + 4) + (1408 + 11 * 4 + 4);
+    // Parts of 384, 40 and 1,408 elements with a scale for each 128; each begins at a multiple of 8 bytes.
+    std::size_t const piece = (384 + 3 * 4 + 4) + (40 + 4 + 4) + (1408 + 11 * 4 + 4);
     CHECK(ex.traffic().scattered == 3 * piece);
     CHECK(ex.traffic().gathered == piece);
   });

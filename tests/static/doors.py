@@ -4,6 +4,8 @@
   - folders include each other in one direction: no cycle between folders of include/pith;
   - the table of folders in DESIGN, docs/design.md, names the folders that a folder includes;
   - a header whose every name is in a namespace detail is in a folder detail/;
+  - a header that opens a namespace of pith opens pith::inline PITH_ABI, except around error types, and includes
+    pith/config.hpp, which defines this macro;
   - examples include no header of a folder detail/ and name no namespace detail.
 """
 import collections
@@ -11,7 +13,7 @@ import pathlib
 import re
 import sys
 
-DETAIL = re.compile(r"namespace\s+(?:pith::inline v0::)?(?:wire::)?detail\s*\{")
+DETAIL = re.compile(r"namespace\s+(?:pith::inline PITH_ABI::)?(?:wire::)?detail\s*\{")
 
 
 def without_comments(source):
@@ -108,9 +110,27 @@ def errors_of_table(graph, page):
         yield f"docs/design.md has no row for {missing}/"
 
 
+def sees_config(headers, path):
+    """Whether the header includes pith/config.hpp, also through other headers."""
+    return path == "pith/config.hpp" or any(sees_config(headers, other) for other in includes(headers[path]))
+
+
+def errors_of_namespace(headers, path):
+    """The linker would merge functions of source files with different flags without PITH_ABI in their names."""
+    text = without_comments(headers[path])
+    if not re.search(r"namespace pith\b", text):
+        return
+    others = re.sub(r"namespace pith::inline v0 \{(\s*struct \w+ : std::runtime_error \{[^}]*\};)+\s*\}", "", text)
+    if re.search(r"namespace pith\b(?!::inline PITH_ABI\b)", others):
+        yield f"{path} opens a namespace that lacks the flags: open pith::inline PITH_ABI"
+    if not sees_config(headers, path):
+        yield f"{path} does not include pith/config.hpp, which defines PITH_ABI"
+
+
 def errors_of_headers(headers, page):
     graph = graph_of(headers)
     for path, source in headers.items():
+        yield from errors_of_namespace(headers, path)
         if "/detail/" not in path and is_wholly_detail(source):
             yield f"{path} has nothing but details: move it to {folder(path)}/detail/"
     if found := cycle(graph):

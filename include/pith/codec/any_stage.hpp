@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// Owns a state of any type, except any_state itself.
 class any_state {
@@ -286,4 +286,4 @@ class any_stage {
   std::shared_ptr<base const> self_;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

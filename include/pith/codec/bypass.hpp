@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// Sends tensors with fewer than `least` elements uncompressed, in one all-reduce. Compresses all other tensors with
 /// `C`.
@@ -127,4 +127,4 @@ class bypass : public detail::adaptor<bypass<C>, C> {
 template <class C>
 bypass(C, std::uint64_t = 0) -> bypass<C>;
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -7,7 +7,7 @@
 #include <optional>
 #include <type_traits>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// The form in which an all-reduce may add payloads. C encodes, D decodes, x_i is the input of rank i, and N is the
 /// number of ranks.
@@ -214,4 +214,4 @@ capabilities capabilities_of(S const& s, shape const& dims) {
   }
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

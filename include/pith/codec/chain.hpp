@@ -19,7 +19,7 @@
 #include <tuple>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A chain of stages: each stage encodes the values that the previous stage emits. Chains are flat: (a | b) | c and a |
 /// (b | c) have the same type and emit the same payloads.
@@ -335,4 +335,4 @@ constexpr auto operator|(A a, B b) {
   }
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

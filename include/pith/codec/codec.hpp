@@ -7,7 +7,7 @@
 #include <concepts>
 #include <cstddef>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -191,4 +191,4 @@ constexpr bool may_be_lossy(C const& c, shape const& dims) {
 }
 
 }  // namespace detail
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -9,7 +9,7 @@
 
 #include <cstddef>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// The members that every codec has, with their defaults. A codec derives from codec_base and hides the members that
 /// it changes. Argument-dependent lookup finds `|` through this class.
@@ -75,4 +75,4 @@ class codec_base {
   }
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

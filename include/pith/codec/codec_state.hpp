@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -115,4 +115,4 @@ codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dim
   return {exec, codec, dims, whose};
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

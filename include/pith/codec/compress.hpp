@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// The number of workspace bytes that compress and decompress need. With `ranks` > 0, this number also suffices for
 /// all_reduce_mean over `ranks` ranks.
@@ -45,9 +45,15 @@ template <class In, class C, executor E>
 void require_scratch(char const* verb, E const& exec, C const& codec, shape const& dims, workspace_on<E> const& ws) {
   ws.require(verb, "workspace_bytes", workspace_bytes<In>(exec, codec, dims));
 }
-inline void require_aligned(char const* verb, char const* what, void const* at) {
-  auto const beyond = reinterpret_cast<std::uintptr_t>(at) % section_alignment;
-  require(beyond == 0, verb, ": ", what, " must be aligned to 8 bytes, got an address ", beyond, " bytes off");
+inline void require_aligned(char const* verb, char const* what, void const* at, std::size_t to = section_alignment) {
+  auto const beyond = reinterpret_cast<std::uintptr_t>(at) % to;
+  require(beyond == 0, verb, ": ", what, " must be aligned to ", to, " bytes, got an address ", beyond, " bytes off");
+}
+/// Throws unless the span has `expected` aligned elements.
+template <class T, class Space>
+void require_values(char const* verb, char const* what, std::size_t expected, span<T, Space> x) {
+  require_size(verb, what, expected, x.size());
+  require_aligned(verb, what, x.data(), alignof(T));
 }
 
 template <class S, class C, class E>
@@ -92,7 +98,7 @@ void compress(E const& exec, C const& codec, span_on<E, std::type_identity_t<In>
   auto const environment = detail::default_float_environment();
   auto const& dims = state.dims();
   auto const size = payload_bytes<In>(codec, dims);
-  detail::require_size("compress", "x", dims.n, x.size());
+  detail::require_values("compress", "x", dims.n, x);
   detail::require_room("compress", size, payload.size());
   detail::require_aligned("compress", "payload", payload.data());
   codec.require_states(state.replicated(), state.local());
@@ -116,7 +122,7 @@ void decompress_as(E const& exec, C const& codec, span_on<E, std::byte const> pa
   auto const environment = detail::default_float_environment();
   auto const& dims = state.dims();
   auto const size = payload_bytes<In>(codec, dims);
-  detail::require_size("decompress", "x", dims.n, x.size());
+  detail::require_values("decompress", "x", dims.n, x);
   detail::require_room("decompress", size, payload.size());
   detail::require_aligned("decompress", "payload", payload.data());
   codec.require_states(state.replicated(), state.local());
@@ -151,4 +157,4 @@ void decompress(E const&, C const&, Payload&&, X&&, S&, workspace_on<E>&, std::u
   detail::explain_arguments<X, S, C, E>();
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -154,4 +154,4 @@ compressor<In, C, E> make_compressor(E const& exec, C codec, shape const& dims, 
   return {exec, std::move(codec), dims, whose};
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// Encodes like `S`. Decodes like `S`, then multiplies the result by 1 / (1 + omega).
 ///
@@ -81,4 +81,4 @@ class damped : public codec_base {
   S stage_;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

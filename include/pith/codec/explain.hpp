@@ -6,7 +6,7 @@
 #include <concepts>
 #include <type_traits>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -46,4 +46,4 @@ constexpr void explain_space() {
       "on(stream)");
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

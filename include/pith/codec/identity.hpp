@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A stage that emits every value unchanged.
 ///
@@ -41,4 +41,4 @@ class identity : public codec_base {
 
 static_assert(stage<identity, float, archetype>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

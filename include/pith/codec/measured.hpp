@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <initializer_list>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A list of rates. For each rate, a codec measures the energy that compression at this rate would keep.
 class rate_list {
@@ -85,4 +85,4 @@ struct note_kept {
 };
 
 }  // namespace detail
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -11,11 +11,12 @@
 #include <pith/ext/source.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <tuple>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// Compresses with `C` at rates below `dense_from`. At all other rates, steps are dense: one all-reduce sums the
 /// uncompressed values. In error_feedback(rated(c)), a dense step sums the compensated gradients, and the residual is
@@ -46,6 +47,7 @@ class rated : public codec_base {
   }
   bool has_rate() const { return detail::has_rate(codec_); }
   rated at(double rate) const {
+    detail::require(0 < rate && rate < HUGE_VAL, "rated: rate must be finite and above 0, got ", rate);
     auto other = *this;
     other.is_dense_ = rate >= dense_from_;
     if (!other.is_dense_) other.codec_ = codec_.at(rate);
@@ -216,4 +218,4 @@ class rated : public codec_base {
   rate_list measured_ = {};
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A codec with its own rounds. In each round, every rank produces a buffer, the transfer moves the buffers, and every
 /// rank absorbs the data that it received. `x` contains the gradient until the last absorb, which writes the mean over
@@ -242,4 +242,4 @@ void absorb(C const& c, context<In, E> const& cx, [[maybe_unused]] unsigned roun
 }
 
 }  // namespace detail
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

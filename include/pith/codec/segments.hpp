@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A tensor of a batch, which is a list of tensors that one call encodes or decodes. `first` is the offset of the
 /// tensor's gradient, in elements.
@@ -26,8 +26,11 @@ struct tensor_place {
 struct segment {
   std::uint64_t n, first, payload;
   std::uint64_t side;  ///< offset of the side information's first byte
+  std::uint64_t end;   ///< offset of the payload's end
   std::uint32_t tensor;
   std::uint32_t padding;  ///< the number of zero bytes before the side information
+
+  friend bool operator==(segment const&, segment const&) = default;
 };
 
 namespace detail {
@@ -126,29 +129,18 @@ segment make_segment(C const& codec, tensor_place const& at) {
   require(at.payload % section_alignment == 0, "make_segments: the offset of a payload must be a multiple of ",
           section_alignment, ", got ", at.payload);
   require(at.tensor < 1u << 24, "make_segments: tensor must be below 2^24, got ", at.tensor);
-  auto made = segment{at.dims.n, at.first, at.payload, at.payload, at.tensor, 0};
+  auto const size = payload_bytes<In>(codec, at.dims);
+  require(at.dims.n <= ~at.first && size <= ~at.payload, "make_segments: tensor ", at.tensor,
+          " must end before 2^64, got ", at.dims.n, " elements from ", at.first, " and ", size, " payload bytes from ",
+          at.payload);
+  auto made = segment{at.dims.n, at.first, at.payload, at.payload, at.payload + size, at.tensor, 0};
   if constexpr (batches<C>) {
     auto const values = value_bytes<output_of<C, In>>(codec.output_shape(at.dims).n);
-    auto const side = std::min(payload_bytes<In>(codec, at.dims), align_up(values, section_alignment));
+    auto const side = std::min(size, align_up(values, section_alignment));
     made.side += side;
     made.padding = static_cast<std::uint32_t>(side - values);
   }
   return made;
-}
-
-/// The total size of all payloads, and the end of the last payload, in bytes.
-struct payload_extent {
-  std::size_t sum = 0, end = 0;
-};
-template <class In, class C>
-payload_extent extent_of(C const& codec, std::vector<tensor_place> const& tensors) {
-  auto all = payload_extent();
-  for (auto const& t : tensors) {
-    auto const size = payload_bytes<In>(codec, t.dims);
-    all.sum += size;
-    all.end = std::max(all.end, t.payload + size);
-  }
-  return all;
 }
 
 }  // namespace detail
@@ -158,18 +150,19 @@ payload_extent extent_of(C const& codec, std::vector<tensor_place> const& tensor
 template <executor E>
 class segment_table {
  public:
-  segment_table(E const& exec, std::vector<tensor_place> tensors, std::vector<segment> const& segments,
-                std::vector<std::uint64_t> blocks_before, detail::payload_extent const& payloads)
+  segment_table(E const& exec, std::vector<tensor_place> tensors, std::vector<segment> segments,
+                std::vector<std::uint64_t> blocks_before)
       : tensors_(std::move(tensors)),
+        on_host_(std::move(segments)),
         before_(std::move(blocks_before)),
-        segments_on_(exec, segments.size()),
-        before_on_(exec, before_.size()),
-        payloads_(payloads) {
-    for (auto const& s : segments) {
+        segments_on_(exec, on_host_.size()),
+        before_on_(exec, before_.size()) {
+    for (auto const& s : on_host_) {
       elements_ = std::max(elements_, s.first + s.n);
+      bytes_ = std::max<std::size_t>(bytes_, s.end);
       has_padding_ = has_padding_ || s.padding > 0;
     }
-    exec.upload(segments_on_.data(), segments.data(), segments_on_.size_bytes());
+    exec.upload(segments_on_.data(), on_host_.data(), segments_on_.size_bytes());
     exec.upload(before_on_.data(), before_.data(), before_on_.size_bytes());
     exec.wait();
   }
@@ -179,17 +172,21 @@ class segment_table {
   /// The end of the last gradient, in elements.
   std::uint64_t elements() const { return elements_; }
   /// The end of the last payload, in bytes.
-  std::size_t payload_bytes() const { return payloads_.end; }
-  detail::payload_extent const& payloads() const { return payloads_; }
+  std::size_t payload_bytes() const { return bytes_; }
 
   bool has_padding() const { return has_padding_; }
   segment const* segments() const { return segments_on_.data(); }
+  std::vector<segment> const& segments_on_host() const { return on_host_; }
 
   std::size_t programs() const { return before_.size() / (tensors_.size() + 1); }
 
-  /// `blocks` returns the number of blocks of one kernel for all tensors. `over` returns the division of these blocks
-  /// among the segments.
+  /// `blocks` returns the number of blocks of one kernel for all tensors, or for one tensor. `over` returns the division
+  /// of the blocks among the segments.
   std::uint64_t blocks(unsigned program) const { return before_[program * (tensors_.size() + 1) + tensors_.size()]; }
+  std::uint64_t blocks(unsigned program, std::size_t tensor) const {
+    auto const* const before = before_.data() + program * (tensors_.size() + 1) + tensor;
+    return before[1] - before[0];
+  }
   detail::segment_blocks over(unsigned program) const {
     auto const count = tensors_.size();
     return {segments(), before_on_.data() + program * (count + 1), static_cast<std::uint32_t>(count)};
@@ -197,13 +194,45 @@ class segment_table {
 
  private:
   std::vector<tensor_place> tensors_;
+  std::vector<segment> on_host_;
   std::vector<std::uint64_t> before_;
   buffer<segment, E> segments_on_;
   buffer<std::uint64_t, E> before_on_;
   std::uint64_t elements_ = 0;
-  detail::payload_extent payloads_;
+  std::size_t bytes_ = 0;
   bool has_padding_ = false;
 };
+
+namespace detail {
+
+/// Whether the kernels of a codec process as many blocks of each tensor as the table has.
+template <class C, class E>
+bool has_blocks_of([[maybe_unused]] C const& codec, [[maybe_unused]] segment_table<E> const& table) {
+  if constexpr (batches<C>) {
+    auto const engine = codec.batch();
+    for (unsigned program = 0; program < engine.programs; ++program) {
+      for (std::size_t i = 0; i < table.tensors().size(); ++i) {
+        auto const blocks = engine.blocks(program, table.tensors()[i].dims.n, E::items_per_block);
+        if (table.blocks(program, i) != blocks) return false;
+      }
+    }
+  }
+  return true;
+}
+
+/// Whether the codec's payloads of elements In have the sizes, parts and blocks of the table. Then the kernels of this
+/// codec read and write only the bytes of the table's tensors.
+template <class In, class C, class E>
+bool has_segments_of(C const& codec, segment_table<E> const& table) {
+  auto const& tensors = table.tensors();
+  if (table.programs() != programs_of(codec)) return false;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (make_segment<In>(codec, tensors[i]) != table.segments_on_host()[i]) return false;
+  }
+  return has_blocks_of(codec, table);
+}
+
+}  // namespace detail
 
 /// Places tensors one after another, and gives them the numbers 0, 1, 2, ... Payloads begin at multiples of 8 bytes.
 template <class In, class C>
@@ -226,8 +255,7 @@ segment_table<E> make_segments(E const& exec, C const& codec, std::vector<tensor
   auto segments = std::vector<segment>();
   for (auto const& t : tensors) segments.push_back(detail::make_segment<In>(codec, t));
   auto before = detail::blocks_before(codec, tensors, E::items_per_block);
-  auto const payloads = detail::extent_of<In>(codec, tensors);
-  return {exec, std::move(tensors), segments, std::move(before), payloads};
+  return {exec, std::move(tensors), std::move(segments), std::move(before)};
 }
 
 /// Places tensors with `in_a_row` and builds their table.
@@ -236,4 +264,4 @@ segment_table<E> make_segments(E const& exec, C const& codec, std::vector<shape>
   return make_segments<In>(exec, codec, in_a_row<In>(codec, tensors));
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// The operation that transfers the buffers of a round.
 enum class transport : std::uint8_t {
@@ -115,4 +115,4 @@ struct received {
 template <class E>
 using received_on = received<space_of<E>>;
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -152,4 +152,4 @@ class packed_indices {
 
 static_assert(detail::index_coder<packed_indices>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

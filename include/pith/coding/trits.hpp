@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// Packs five symbols from {-1, 0, 1} into one byte, as digits in base 3. The first symbol is the least significant
 /// digit. Digit 2 stands for -1.
@@ -124,4 +124,4 @@ class trits : public codec_base {
   S stage_;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

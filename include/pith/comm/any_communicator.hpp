@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -104,7 +104,7 @@ class any_communicator {
   /// Refers to a communicator. Callers must not pass `Exec`. The default of `Exec` lies in a namespace whose name
   /// contains the instruction sets of the source file (exec/isa.hpp).
   template <class Comm, class Exec = detail::communicator_memory>
-    requires(!std::same_as<Comm, any_communicator>)
+    requires(!std::same_as<Comm const, any_communicator const>)
   explicit any_communicator(Comm& comm) : self_(made<Comm&, Exec>([&]() -> Comm& { return comm; })) {}
 
   /// Owns the communicator that make() returns.
@@ -242,4 +242,4 @@ class any_communicator {
 static_assert(communicator<any_communicator, archetype> &&
               calls_of<any_communicator, archetype> == optional_calls::all());
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

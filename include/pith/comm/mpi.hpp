@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// Options of an mpi_communicator.
 struct mpi_options {
@@ -256,4 +256,4 @@ class mpi_communicator {
 static_assert(communicator<mpi_communicator, archetype> &&
               calls_of<mpi_communicator, archetype> == optional_calls::all());
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

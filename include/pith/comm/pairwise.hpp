@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// Adapts a `Comm` so that its all-gathers and all-to-alls are pairwise swaps. The constructor has the parameters of
 /// `Comm`'s constructor. The swaps follow a round-robin schedule, so a rank receives from only one other rank at a
@@ -31,6 +31,7 @@ class pairwise : public detail::communicator_adaptor<Comm> {
   using base::size;
 
   template <class... Arguments>
+    requires(detail::constructs<pairwise, Arguments...>)
   explicit pairwise(Arguments&&... arguments) : base(std::forward<Arguments>(arguments)...) {}
 
   template <executor E>
@@ -83,4 +84,4 @@ class pairwise : public detail::communicator_adaptor<Comm> {
   }
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

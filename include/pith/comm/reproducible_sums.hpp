@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/comm/detail/adaptor.hpp>
+#include <pith/comm/detail/arguments.hpp>
 #include <pith/comm/detail/lent.hpp>
 #include <pith/core/error.hpp>
 #include <pith/exec/seq.hpp>
@@ -16,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -66,10 +67,16 @@ class reproducible_sums : public detail::communicator_adaptor<Comm> {
   using base = detail::communicator_adaptor<Comm>;
 
  public:
+  using base::rank;
   using base::size;
 
   template <class... Arguments>
+    requires(detail::constructs<reproducible_sums, Arguments...>)
   explicit reproducible_sums(Arguments&&... arguments) : base(std::forward<Arguments>(arguments)...) {}
+  /// A copy has a copy of the Comm, and its own memory.
+  reproducible_sums(reproducible_sums const& other) requires std::copy_constructible<Comm> : base(other) {}
+  reproducible_sums(reproducible_sums&&) = default;
+  reproducible_sums& operator=(reproducible_sums&&) = default;
 
   reproducible_sums split(unsigned color) requires detail::has_split<Comm> {
     return reproducible_sums(part_of{}, comm_, color);
@@ -81,6 +88,7 @@ class reproducible_sums : public detail::communicator_adaptor<Comm> {
     auto memory = detail::lent(take(part * size()));
     auto& [pieces, sums] = **memory;
     exec.copy(sums.data(), x.data(), x.size_bytes());
+    exec.fill(sums.data() + x.size_bytes(), std::byte{}, sums.size() - x.size_bytes());
     add_up<T>(exec, sums, memory, how);
     auto gathered = comm_.all_gather(exec, span<std::byte const>(pieces.data(), part), span<std::byte>(sums));
     return request<decltype(gathered)>(*this, bytes_of(x), std::move(*memory), std::move(gathered));
@@ -89,6 +97,7 @@ class reproducible_sums : public detail::communicator_adaptor<Comm> {
   template <detail::host_executor E, class T>
   completed reduce_scatter(E const& exec, span<std::type_identity_t<T> const, host_space> mine,
                            span<T, host_space> part, reduction how) {
+    detail::collective_arguments{"reproducible_sums", rank(), size()}.reduce_scatter(mine.size(), part.size());
     auto memory = detail::lent(take(mine.size_bytes()));
     add_up<T>(exec, bytes_of(mine), memory, how);
     exec.copy(part.data(), (*memory)->pieces.data(), part.size_bytes());
@@ -181,4 +190,4 @@ class reproducible_sums : public detail::communicator_adaptor<Comm> {
   std::vector<std::unique_ptr<parts>> idle_;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A communicator with one sub-communicator for each subgroup that was passed to `add()`.
 ///
@@ -67,4 +67,4 @@ sub_communicators<Comm> make_sub_communicators(Comm& comm, C const& codec, shape
   return made;
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -357,4 +357,4 @@ void run_ranks(unsigned ranks, F const& f, thread_options const& options = {}) {
   errors.rethrow_first();
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
+/// A time above 0 s. With infinity, a call waits until the other ranks make the same call or leave.
 using timeout_duration = std::chrono::duration<double>;
 
 /// The default `timeout` of every communicator.
@@ -30,4 +31,4 @@ inline std::string gone_or_stuck(std::vector<unsigned> const& ranks) {
 }
 
 }  // namespace detail
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -1,6 +1,8 @@
 // pith/comm/trace.hpp — a trace of an exchange's encoding, transfers and decoding, for a trace viewer.
 #pragma once
 
+#include <pith/config.hpp>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// The time spans in which an exchange encodes, transfers and decodes. chrome://tracing and Perfetto can display them.
 ///
@@ -150,4 +152,4 @@ class traced {
 };
 
 }  // namespace detail
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 struct accordion_options {
   double high_rate = 0.99;     ///< rate of tensors in a critical regime
@@ -48,7 +48,7 @@ class accordion {
     auto const& o = options_;
     require(0 < o.low_rate && o.low_rate <= o.high_rate && o.high_rate <= 1,
             "accordion: rates must be 0 < low_rate <= high_rate <= 1, got ", o.low_rate, " and ", o.high_rate);
-    require(o.change >= 0, "accordion: change must be at least 0, got ", o.change);
+    require(0 <= o.change && o.change < HUGE_VAL, "accordion: change must be finite and at least 0, got ", o.change);
     require(o.interval >= 1, "accordion: interval must be at least 1, got ", o.interval);
     require(0 < o.fall && o.fall < 1, "accordion: fall must be in (0, 1), got ", o.fall);
     require(0 <= o.smoothing && o.smoothing <= 1, "accordion: smoothing must be in [0, 1], got ", o.smoothing);
@@ -129,4 +129,4 @@ class accordion {
 
 static_assert(rate_controller<accordion>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

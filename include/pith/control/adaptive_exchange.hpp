@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -18,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -151,7 +152,12 @@ class adaptive_exchange {
   /// The number of steps that have begun.
   std::uint64_t steps() const { return step_; }
 
-  void set_learning_rate(double rate) { learning_rate_ = rate; }
+  /// Sets the learning rate of all later steps, which the controller receives in the reports.
+  void set_learning_rate(double rate) {
+    detail::require(0 <= rate && rate < HUGE_VAL,
+                    "adaptive_exchange::set_learning_rate: rate must be finite and at least 0, got ", rate);
+    learning_rate_ = rate;
+  }
 
   void all_reduce_mean(span_on<E, In> gradients, double weight = 1) {
     begin(gradients, weight);
@@ -435,4 +441,4 @@ auto make_adaptive_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> 
     return adaptive_exchange<In, E, Comm, R>(exec, comm, std::move(tensors), policy, std::move(controller), options);
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

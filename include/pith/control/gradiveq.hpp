@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 enum class gradiveq_phase : std::uint8_t {
   warm_up,     ///< the gradients of convolutions are exchanged uncompressed
@@ -253,7 +253,7 @@ class gradiveq {
     detail::require(o.compressed >= 1 && o.first_losses >= 1 && o.loss_every >= 1,
                     "gradiveq: compressed, first_losses and loss_every must be at least 1, got ", o.compressed, ", ",
                     o.first_losses, " and ", o.loss_every);
-    detail::require(o.worse > 0, "gradiveq: worse must be above 0, got ", o.worse);
+    detail::require(0 < o.worse && o.worse < HUGE_VAL, "gradiveq: worse must be finite and above 0, got ", o.worse);
     detail::require(0 <= o.basis.lambda && o.basis.lambda < 1, "gradiveq: basis.lambda must be in [0, 1), got ",
                     o.basis.lambda);
   }
@@ -432,4 +432,4 @@ class gradiveq {
   detail::lent<buffer<double, E>> votes_;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

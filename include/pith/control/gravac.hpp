@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// Compression factors in ascending order, called rungs. With the factor f, a rank sends 1 / f of the elements.
 class factor_ladder {
@@ -23,6 +23,7 @@ class factor_ladder {
   /// The factors `first` x (1, 2, 2^2, 2^4, 2^8 ...), capped at `last`. For example, first = 10 and last = 1000 give
   /// the factors 10, 20, 40, 160, 1000.
   static factor_ladder exponential(double first, double last) {
+    require_last("exponential", first, last);
     auto rungs = std::vector<double>{first};
     for (double by = 2; rungs.back() < last && rungs.size() <= most_rungs; by *= by)
       rungs.push_back(std::min(first * by, last));
@@ -31,7 +32,8 @@ class factor_ladder {
   /// The factors `first` x (1, 2, 2^2, 2^3, 2^4 ...), capped at `last`. For example, first = 10 and last = 2000 give
   /// the factors 10, 20, 40, 80, ... 1280, 2000.
   static factor_ladder geometric(double first, double last, double by = 2) {
-    detail::require(by > 1, "factor_ladder::geometric: by must be above 1, got ", by);
+    require_last("geometric", first, last);
+    detail::require(1 < by && by < HUGE_VAL, "factor_ladder::geometric: by must be finite and above 1, got ", by);
     auto rungs = std::vector<double>{first};
     while (rungs.back() < last && rungs.size() <= most_rungs) rungs.push_back(std::min(rungs.back() * by, last));
     return factor_ladder(std::move(rungs));
@@ -52,6 +54,11 @@ class factor_ladder {
   double rate(std::size_t rung) const { return 1 / rungs_[rung]; }
 
  private:
+  static void require_last(char const* ladder, double first, double last) {
+    detail::require(first <= last && last < HUGE_VAL, "factor_ladder::", ladder, ": last must be finite and at least ",
+                    first, ", got ", last);
+  }
+
   std::vector<double> rungs_;
 };
 
@@ -100,7 +107,7 @@ class gravac {
     require(o.window >= 1 && o.samples >= 1 && o.fresh_windows >= 1,
             "gravac: window, samples and fresh_windows must be at least 1, got ", o.window, ", ", o.samples, " and ",
             o.fresh_windows);
-    require(o.regime > 1, "gravac: regime must be above 1, got ", o.regime);
+    require(1 < o.regime && o.regime < HUGE_VAL, "gravac: regime must be finite and above 1, got ", o.regime);
     state_.high = top_rung() == 0 ? 0 : 1;
   }
 
@@ -290,4 +297,4 @@ class gravac {
 
 static_assert(rate_controller<gravac>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

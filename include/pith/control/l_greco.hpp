@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -204,4 +204,4 @@ class l_greco {
 
 static_assert(rate_controller<l_greco>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

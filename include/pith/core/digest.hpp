@@ -1,10 +1,12 @@
 // pith/core/digest.hpp — a hash that ranks compare to detect that their settings differ.
 #pragma once
 
+#include <pith/config.hpp>
+
 #include <cstdint>
 #include <string_view>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// The 64-bit FNV-1a hash.
 class digest {
@@ -25,4 +27,4 @@ class digest {
   std::uint64_t hash_ = 0xcbf29ce484222325u;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -8,7 +8,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -187,4 +187,4 @@ constexpr char const* element_name() {
   }
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

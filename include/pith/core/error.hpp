@@ -10,6 +10,7 @@
 #include <string_view>
 #include <type_traits>
 
+// Source files with different flags throw and catch the same types, so these types are not in PITH_ABI.
 namespace pith::inline v0 {
 
 /// Thrown if a workspace is smaller than a call needs.
@@ -27,6 +28,9 @@ struct communication_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+}  // namespace pith::inline v0
+
+namespace pith::inline PITH_ABI {
 namespace detail {
 
 template <class N, class... Format>
@@ -74,4 +78,4 @@ void require(bool holds, Parts const&... parts) {
 namespace ext {
 using detail::shortest;
 }
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -1,7 +1,9 @@
 // pith/core/option.hpp — a constructor argument that selects a template argument.
 #pragma once
 
-namespace pith::inline v0 {
+#include <pith/config.hpp>
+
+namespace pith::inline PITH_ABI {
 
 /// The type of a constructor argument from which the compiler deduces a template argument. The constants in namespace
 /// pith::options are named after the words of codec texts (parse.hpp):
@@ -13,4 +15,4 @@ namespace pith::inline v0 {
 template <auto Value>
 struct option {};
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// The workspace bytes that `all_gather` needs: the received payloads of all parts, the payload of this rank's part,
 /// and the codec's scratch for a part.
@@ -41,8 +41,8 @@ void all_gather(E const& exec, Comm& comm, C const& codec, tensor_parts const& o
   auto const own = over.dims(comm.rank());
   detail::require_parts(verb, codec, over, cx.id, comm.rank(), comm.size());
   detail::require_size(verb, "the state's shape", own.n, state.dims().n);
-  detail::require_size(verb, "part", own.n, part.size());
-  detail::require_size(verb, "whole", over.n, whole.size());
+  detail::require_values(verb, "part", own.n, part);
+  detail::require_values(verb, "whole", over.n, whole);
   if (detail::state_bytes(state.replicated()) != 0)
     throw std::invalid_argument(detail::sentence(verb, ": codec must have no replicated state, got ", codec.name()));
   ws.require(verb, "all_gather_workspace_bytes", all_gather_workspace_bytes<In>(exec, codec, over, comm.size()));
@@ -55,4 +55,4 @@ void all_gather(E const& exec, Comm& comm, C const& codec, tensor_parts const& o
   detail::decode_parts<In>(codec, cx, over, {all, bytes}, values_on<E, In>{whole.data(), over.n}, state.replicated());
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -78,7 +78,7 @@ void all_reduce_mean(E const& exec, sub_communicators<Comm>& comms, C const& cod
   auto const& dims = state.dims();
   auto const x = values_on<E, In>{gradient.data(), dims.n};
   auto const ranks = comms.size();
-  detail::require_size("all_reduce_mean", "gradient", dims.n, gradient.size());
+  detail::require_values("all_reduce_mean", "gradient", dims.n, gradient);
   detail::require(state.id().rank == comms.rank(), "all_reduce_mean: the state's rank must be ", comms.rank(), ", got ",
                   state.id().rank, ": pass the communicator's rank to make_state");
   detail::require_served<In, E>("all_reduce_mean", comms.all(), codec, dims);
@@ -101,4 +101,4 @@ template <executor E, class Comm, class C, class X, class S>
   requires(!detail::writable_by<X, S, C, E>)
 void all_reduce_mean(E const&, Comm&, C const&, X&&, S&, workspace_on<E>&) { detail::explain_arguments<X, S, C, E>(); }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

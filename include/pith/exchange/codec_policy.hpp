@@ -8,7 +8,7 @@
 #include <concepts>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -56,4 +56,4 @@ class matrices {
   C codec_;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -1,11 +1,13 @@
 // pith/exchange/exchange_options.hpp — the options of a gradient_exchange.
 #pragma once
 
+#include <pith/config.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 class exchange_trace;  // pith/comm/trace.hpp
 
@@ -46,4 +48,4 @@ struct exchange_options {
   bool is_recoverable = false;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

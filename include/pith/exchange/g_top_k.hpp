@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -234,4 +234,4 @@ class g_top_k : public detail::sparse_exchange {
 static_assert(collective<g_top_k, float, archetype> && codec<g_top_k, float, archetype> &&
               detail::rate_adjustable<g_top_k> && promises_of<g_top_k>.contractive);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -28,7 +28,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// Replaces a model's gradients by their decoded means over the ranks, once per step. An exchange consists of rounds
 /// (codec/rounds.hpp): each rank produces payloads, transfers move them, and each rank absorbs the received payloads. A
@@ -127,6 +127,7 @@ class gradient_exchange {
   /// Begins a step. The backward pass then writes all tensors to `gradients`, one after another.
   void begin(span_on<E, In> gradients, double weight = 1) {
     require_begin(gradients.size(), weight);
+    detail::require_aligned("gradient_exchange::begin", "gradients", gradients.data(), alignof(In));
     begin(weight);
     model().lay(gradients);
   }
@@ -167,7 +168,7 @@ class gradient_exchange {
   /// Sets the address of a tensor's gradient, and marks this gradient as written.
   void ready(std::size_t tensor, span_on<E, In> gradient) {
     require_ready(tensor);
-    detail::require_size("gradient_exchange::ready", "gradient", tensors()[tensor].dims.n, gradient.size());
+    detail::require_values("gradient_exchange::ready", "gradient", tensors()[tensor].dims.n, gradient);
     model().lay(tensor, gradient.data());
     guarded([&] { engine_->add(tensor); });
   }
@@ -514,4 +515,4 @@ auto make_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, 
     return gradient_exchange<In, E, Comm>(exec, comm, std::move(tensors), policy, options);
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -15,7 +15,7 @@
 #include <tuple>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -259,4 +259,4 @@ class hierarchical : public detail::codec_exchange<Inner> {
   unsigned places_;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -93,4 +93,4 @@ void clamp_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, work
   exec.for_each_index(gradient.size(), detail::clamp_by<In>{gradient.data(), norms + 1});
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// `count` successive messages within a subgroup, of `bytes` bytes each.
 struct messages {
@@ -31,4 +31,4 @@ inline messages messages_of(transport how, double bytes, unsigned ranks, subgrou
 }
 
 }  // namespace detail
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -246,4 +246,4 @@ class ok_top_k : public detail::sparse_exchange {
 static_assert(collective<ok_top_k, float, archetype> && codec<ok_top_k, float, archetype> &&
               detail::rate_adjustable<ok_top_k> && promises_of<ok_top_k>.contractive);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// The workspace bytes that `reduce_scatter_mean` needs: two payloads of the whole tensor, and the scratch to decode a
 /// part.
@@ -41,8 +41,8 @@ void reduce_scatter_mean(E const& exec, Comm& comm, C const& codec, tensor_parts
   auto const* const verb = "reduce_scatter_mean";
   detail::require_parts(verb, codec, over, cx.id, comm.rank(), comm.size());
   detail::require_size(verb, "the state's shape", over.n, state.dims().n);
-  detail::require_size(verb, "gradient", over.n, gradient.size());
-  detail::require_size(verb, "part", over.dims(comm.rank()).n, part.size());
+  detail::require_values(verb, "gradient", over.n, gradient);
+  detail::require_values(verb, "part", over.dims(comm.rank()).n, part);
   if (detail::state_bytes(state.replicated()) + detail::state_bytes(state.local()) != 0)
     throw std::invalid_argument(detail::sentence(verb, ": codec must have no state, got ", codec.name()));
   ws.require(verb, "reduce_scatter_mean_workspace_bytes",
@@ -58,4 +58,4 @@ void reduce_scatter_mean(E const& exec, Comm& comm, C const& codec, tensor_parts
                                state.replicated());
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

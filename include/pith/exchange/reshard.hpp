@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -252,4 +252,4 @@ inline std::vector<std::byte> reshard(std::vector<std::vector<std::byte>> const&
   return detail::reshard(states, {ranks, rank, rank + 1})[0];
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -13,12 +13,11 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -226,7 +225,7 @@ class ring : public detail::codec_exchange<C> {
 
   static constexpr std::uint64_t least_part = 512;
 
-  std::uint64_t granule() const { return std::lcm(detail::part_granule(wrapped()), least_part); }
+  std::uint64_t granule() const { return detail::common_granule(detail::part_granule(wrapped()), least_part); }
   tensor_parts parts(shape const& dims, unsigned ranks) const { return {dims.n, 2 * ranks, granule()}; }
 
   template <class In>
@@ -301,4 +300,4 @@ class ring : public detail::codec_exchange<C> {
   }
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

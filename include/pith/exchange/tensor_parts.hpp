@@ -17,15 +17,32 @@
 #include <numeric>
 #include <stdexcept>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
+
+namespace detail {
+
+/// The smallest multiple of `granule` that is at least n / ranks. If this multiple is larger than n, returns n, rounded
+/// up to a multiple of 8.
+constexpr std::uint64_t part_size(std::uint64_t n, unsigned ranks, std::uint64_t granule) {
+  if (ranks == 0 || granule == 0) {
+    throw std::invalid_argument(
+        sentence("tensor_parts: ranks and granule must be at least 1, got ", ranks, " and ", granule));
+  }
+  auto const whole = std::max(n, align_up(n, octet));
+  if (granule >= whole) return whole;
+  return std::min(whole, align_up(n / ranks + (n % ranks != 0), granule));
+}
+
+}  // namespace detail
 
 /// The division of a tensor of n elements into parts, one per rank. Part r begins at element r x size, where `size` is
-/// the smallest multiple of `granule` that is at least n / ranks. The last parts may be short or empty.
+/// the smallest multiple of `granule` that is at least n / ranks, but at most the smallest multiple of 8 that is at
+/// least n. The last parts may be short or empty. With a granule of at least n, the first part is the whole tensor.
 struct tensor_parts {
   std::uint64_t n, size;
 
   constexpr tensor_parts(std::uint64_t elements, unsigned ranks, std::uint64_t granule)
-      : n(elements), size(detail::align_up(elements / ranks + (elements % ranks != 0), granule)) {}
+      : n(elements), size(detail::part_size(elements, ranks, granule)) {}
 
   constexpr std::uint64_t first(unsigned rank) const { return std::min(n, rank * size); }
   constexpr shape dims(unsigned rank) const { return {std::min(size, n - first(rank))}; }
@@ -45,11 +62,18 @@ std::uint64_t part_granule(C const& c) {
   return octet;
 }
 
-/// The least common multiple of the codecs' granules.
+/// The least common multiple. If it is 2^64 or more, returns the largest multiple of 8, with which a tensor is one part.
+constexpr std::uint64_t common_granule(std::uint64_t a, std::uint64_t b) {
+  constexpr auto most = ~std::uint64_t{0} / octet * octet;
+  auto const times = b / std::gcd(a, b);
+  return a > most / times ? most : a * times;
+}
+
+/// The common granule of several codecs.
 template <class... C>
 std::uint64_t granule_for(C const&... codecs) {
-  auto granule = octet;
-  ((granule = std::lcm(granule, part_granule(codecs))), ...);
+  std::uint64_t granule = octet;
+  ((granule = common_granule(granule, part_granule(codecs))), ...);
   return granule;
 }
 
@@ -165,7 +189,7 @@ void require_no_state(char const* exchange, C const& codec, auto& state) {
 template <class C>
 void require_parts(char const* verb, C const& codec, tensor_parts const& over, encoding_id const& id, unsigned rank,
                    unsigned ranks) {
-  if (over.size % part_granule(codec) != 0) {
+  if (over.size < over.n && over.size % part_granule(codec) != 0) {
     throw std::invalid_argument(sentence(verb, ": the size of a part must be a multiple of ", part_granule(codec),
                                          " for ", codec.name(), ", got ", over.size,
                                          ": use parts_for(n, ranks, codec)"));
@@ -177,4 +201,4 @@ void require_parts(char const* verb, C const& codec, tensor_parts const& over, e
 }
 
 }  // namespace detail
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

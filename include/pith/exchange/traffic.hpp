@@ -1,9 +1,11 @@
 // pith/exchange/traffic.hpp — the bytes of a step, by the kind of collective that moves them.
 #pragma once
 
+#include <pith/config.hpp>
+
 #include <cstddef>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// The numbers of bytes that a rank passes to its communicator in a step, padding included.
 struct traffic {
@@ -36,4 +38,4 @@ struct traffic {
   friend constexpr bool operator==(traffic const&, traffic const&) = default;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -13,7 +13,7 @@
 #include <tuple>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -166,4 +166,4 @@ class two_shot : public detail::codec_exchange<First> {
   bool is_one_;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

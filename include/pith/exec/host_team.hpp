@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-namespace pith::inline v0::detail::inline PITH_ISA_NAMESPACE {
+namespace pith::inline PITH_ABI::detail::inline PITH_ISA_NAMESPACE {
 
 // Block bodies are host-device functions. So nvcc requires PITH_HD (`__host__ __device__`) on the team functions that
 // bodies call. The team functions below call host functions, and the pragma turns off nvcc's check of these calls.
@@ -133,4 +133,4 @@ struct index_block {
   }
 };
 
-}  // namespace pith::inline v0::detail::inline PITH_ISA_NAMESPACE
+}  // namespace pith::inline PITH_ABI::detail::inline PITH_ISA_NAMESPACE

@@ -42,9 +42,9 @@
 #endif
 #endif
 
-/// The name of an inline namespace. The name contains the instruction set that the translation unit's flags enable. So
-/// translation units with different flags define functions with different names. With equal names, the linker would
-/// keep only one of the functions, possibly one that the CPU cannot run.
+/// The name of an inline namespace for host executors. The name contains the instruction set that the flags enable, and
+/// whether loops are compiled for further sets. So loops in source files with other PITH_NO_ISA_DISPATCH, -O or (with
+/// PITH_RUNTIME) -march have other names (config.hpp).
 #define PITH_ISA_NAMESPACE_OF(flags, dispatch) compiled_for_##flags##_##dispatch
 #define PITH_ISA_NAMESPACE_IF(flags, dispatch) PITH_ISA_NAMESPACE_OF(flags, dispatch)
 #if PITH_ISA_DISPATCH
@@ -53,7 +53,7 @@
 #define PITH_ISA_NAMESPACE PITH_ISA_NAMESPACE_IF(PITH_ISA_OF_FLAGS, alone)
 #endif
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// The instruction sets of host loops, in ascending order.
 enum class isa : std::uint8_t { baseline, avx2, avx512 };
@@ -96,4 +96,4 @@ inline isa runnable(isa level) {
 }
 
 }  // namespace detail
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -15,7 +15,7 @@
 #include <memory>
 #include <thread>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -190,4 +190,4 @@ inline namespace PITH_ISA_NAMESPACE {
 inline par_executor<thread_pool> par() { return par(detail::common_pool()); }
 
 }  // namespace PITH_ISA_NAMESPACE
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -1,11 +1,13 @@
 // pith/exec/parallel_runner.hpp — the concept of a runner, which runs chunks of work on several threads.
 #pragma once
 
+#include <pith/config.hpp>
+
 #include <concepts>
 #include <cstdint>
 #include <type_traits>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -40,4 +42,4 @@ unsigned reported_threads(R const& runner) {
 }
 
 }  // namespace detail
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

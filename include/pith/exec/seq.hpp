@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace pith::inline v0::inline PITH_ISA_NAMESPACE {
+namespace pith::inline PITH_ABI::inline PITH_ISA_NAMESPACE {
 
 /// Runs all work immediately, in order, on the calling thread. Loops use the instruction set `level`, or the set that
 /// the compiler flags enable if this set is larger. By default, `level` is best_isa().
@@ -40,4 +40,4 @@ inline constexpr seq_executor seq{};
 
 static_assert(executor<seq_executor>);
 
-}  // namespace pith::inline v0::inline PITH_ISA_NAMESPACE
+}  // namespace pith::inline PITH_ABI::inline PITH_ISA_NAMESPACE

@@ -30,7 +30,7 @@
 
 static_assert(THRUST_VERSION >= 101702, "pith: Thrust must be 1.17.2 or newer, or CCCL 2.8 or newer");
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -147,4 +147,4 @@ auto view(Vector& v) {
               typename detail::space_of_system<system>::type>(data, v.size());
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

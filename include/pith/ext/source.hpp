@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace pith::inline v0::ext {
+namespace pith::inline PITH_ABI::ext {
 
 /// Prefetches memory 4 KiB ahead of `block`, farther than the CPU's own prefetcher. The address may be past the
 /// tensor's end, because a prefetch reads no data.
@@ -254,4 +254,4 @@ struct unsent_and_sent_sink {
   }
 };
 
-}  // namespace pith::inline v0::ext
+}  // namespace pith::inline PITH_ABI::ext

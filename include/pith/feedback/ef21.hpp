@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -151,4 +151,4 @@ class ef21 {
 
 static_assert(feedback<ef21, float, archetype> && detail::has_after_exchange<ef21, float, archetype>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// Encodes p = e + lr g, and sets e = p - D(C(p)), where lr is the learning rate and D(C(p)) is the decoded payload.
 /// After the exchange, the policy divides the mean by lr, because the optimizer multiplies by the learning rate. In the
@@ -20,12 +20,7 @@ namespace pith::inline v0 {
 ///   reference   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019, algorithm 1
 class ef_sign : public residual<detail::chosen_weights> {
  public:
-  explicit ef_sign(double learning_rate) : residual(1, learning_rate), learning_rate_(learning_rate) {
-    detail::require(
-        1e-30 <= learning_rate && learning_rate <= 1e30, "ef_sign: learning_rate must be in [1e-30, 1e30], got ",
-        learning_rate,
-        learning_rate == 0 ? ": skip the exchange in steps with learning rate 0, which change no parameter" : "");
-  }
+  explicit ef_sign(double learning_rate) : residual(1, valid(learning_rate)), learning_rate_(learning_rate) {}
 
   std::string name() const { return detail::text("ef_sign(", detail::shortest(learning_rate_), ")"); }
   double unit() const { return learning_rate_; }
@@ -41,9 +36,17 @@ class ef_sign : public residual<detail::chosen_weights> {
   }
 
  private:
+  static double valid(double learning_rate) {
+    detail::require(1e-30 <= learning_rate && learning_rate <= 1e30,
+                    "ef_sign: learning_rate must be in [1e-30, 1e30], got ", learning_rate,
+                    learning_rate == 0 ? ": skip the exchange in steps with learning rate 0, which change no parameter"
+                                       : "");
+    return learning_rate;
+  }
+
   double learning_rate_;
 };
 
 static_assert(feedback<ef_sign, float, archetype> && detail::has_after_exchange<ef_sign, float, archetype>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -17,7 +17,7 @@
 #include <tuple>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 struct unverified_t {};
 /// A tag: error_feedback(c, unverified) accepts a codec c that does not declare a contraction.
@@ -377,4 +377,4 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   bool verified_;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

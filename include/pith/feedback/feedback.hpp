@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A feedback policy has these functions. after_exchange and add_unsent are optional:
 ///
@@ -185,4 +185,4 @@ void rescale_buffer(E const& exec, double factor, buffer<A, E> const& values) {
 }
 
 }  // namespace ext
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

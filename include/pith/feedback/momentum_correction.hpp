@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 struct momentum_options {
   bool nesterov = false;
@@ -158,4 +158,4 @@ class momentum_correction {
 
 static_assert(feedback<momentum_correction, float, archetype>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

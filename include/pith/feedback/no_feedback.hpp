@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// Encodes the unchanged gradient. no_feedback is the baseline for other policies.
 ///
@@ -39,4 +39,4 @@ class no_feedback {
 
 static_assert(feedback<no_feedback, float, archetype> && detail::memoryless<no_feedback>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -9,7 +9,7 @@
 #include <concepts>
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -71,6 +71,7 @@ using detail::add_residual;
 /// payload. Initially e = 0. `residual()` has beta = gamma = 1. Then the sum of the decoded payloads plus e equals the
 /// sum of the gradients.
 ///
+///   requires    beta and gamma in [-1e30, 1e30] (std::invalid_argument)
 ///   state       n elements of accum<In>, rank-local
 ///   on NaN      where a gradient or its decoded value is NaN or infinite, a residual of at most 2^47 (2^495 for
 ///               doubles) stays unchanged. A larger residual becomes 0, because its square may have overflowed in a sum
@@ -155,8 +156,13 @@ class residual : private Weights {
                     "pith: residual<> has no factors: write residual(beta, gamma), without template arguments");
       return {};
     } else {
+      require_factor("beta", of_residual);
+      require_factor("gamma", of_gradient);
       return {of_residual, of_gradient};
     }
+  }
+  static constexpr void require_factor(char const* factor, double value) {
+    detail::require(-1e30 <= value && value <= 1e30, "residual: ", factor, " must be in [-1e30, 1e30], got ", value);
   }
 };
 
@@ -165,4 +171,4 @@ residual(double, double)->residual<detail::chosen_weights>;
 
 static_assert(feedback<residual<>, float, archetype>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

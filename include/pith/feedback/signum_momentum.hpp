@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -78,4 +78,4 @@ class signum_momentum {
 
 static_assert(feedback<signum_momentum, float, archetype> && detail::memoryless<signum_momentum>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

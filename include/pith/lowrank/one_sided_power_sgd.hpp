@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -191,4 +191,4 @@ class one_sided_power_sgd : public power_sgd {
 static_assert(stage<one_sided_power_sgd, float, archetype> && collective<one_sided_power_sgd, float, archetype>);
 static_assert(promises_of<one_sided_power_sgd>.contractive);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -7,12 +7,14 @@
 #include <pith/exchange/messages.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A linear cost: n units take `fixed + each x n` seconds. Units are bytes for a link, and elements for a codec.
 struct linear_cost {
@@ -28,9 +30,15 @@ struct measured_cost {
 
 namespace detail {
 
+inline void require_cost(char const* call, char const* what, double cost) {
+  require(0 <= cost && cost < HUGE_VAL, call, ": ", what, " must be finite and at least 0, got ", cost);
+}
 inline void require_growth(char const* call, measured_cost small, measured_cost large) {
   require(small.n >= 0 && small.n < large.n, call, ": small.n must be at least 0 and below large.n, got ", small.n,
           " and ", large.n);
+  require_cost(call, "large.n", large.n);
+  require_cost(call, "small.seconds", small.seconds);
+  require_cost(call, "large.seconds", large.seconds);
 }
 
 }  // namespace detail
@@ -38,7 +46,7 @@ inline void require_growth(char const* call, measured_cost small, measured_cost 
 /// The linear cost that fits the measurements `small` and `large`, where `small` has fewer units. If noise makes
 /// `fixed` or `each` negative, the function sets it to 0 and fits the other coefficient to `large` alone.
 ///
-///   requires    0 <= small.n < large.n (std::invalid_argument)
+///   requires    0 <= small.n < large.n, and finite seconds of at least 0 (std::invalid_argument)
 inline linear_cost fit_cost(measured_cost small, measured_cost large) {
   detail::require_growth("fit_cost", small, large);
   auto const each = (large.seconds - small.seconds) / (large.n - small.n);
@@ -77,6 +85,7 @@ inline network fit_network(unsigned ranks, measured_cost small, measured_cost la
 
 /// A copy of the network with `factor` times the bandwidth of `message`. `message_in_node` is unchanged.
 inline network faster(network net, double factor) {
+  detail::require(0 < factor && factor < HUGE_VAL, "faster: factor must be finite and above 0, got ", factor);
   net.message.each /= factor;
   return net;
 }
@@ -191,24 +200,28 @@ struct exchange_choice {
 /// equally fast candidates, the function chooses the first in the list, with the smallest number of segments. So list
 /// lossless candidates before lossy candidates.
 ///
-///   requires    at least one candidate and one segment (std::invalid_argument). Pass most_segments = 1 if codec and
+///   requires    at least one candidate and one segment, and costs that are finite and at least 0
+///               (std::invalid_argument). Pass most_segments = 1 if codec and
 ///               transfer do not overlap
 ///   complexity  does not measure, send or allocate. Equal arguments give equal choices on all ranks
 inline exchange_choice plan_exchange(network const& net, std::vector<exchange_candidate> const& candidates,
                                      unsigned most_segments = 1, double hidden_seconds = 0) {
   detail::require(!candidates.empty(), "plan_exchange: candidates must not be empty");
   detail::require(most_segments > 0, "plan_exchange: most_segments must be at least 1, got 0");
+  detail::require_cost("plan_exchange", "hidden_seconds", hidden_seconds);
   auto const seconds_of = [&](exchange_candidate const& c, unsigned segments) {
-    return std::max(step_seconds(net, c, segments), hidden_seconds);
+    auto const seconds = step_seconds(net, c, segments);
+    detail::require_cost("plan_exchange", "the predicted seconds of a candidate", seconds);
+    return std::max(seconds, hidden_seconds);
   };
   auto best = exchange_choice{0, 1, seconds_of(candidates[0], 1)};
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    for (unsigned segments = 1; segments <= most_segments; segments *= 2) {
-      auto const seconds = seconds_of(candidates[i], segments);
-      if (seconds < best.seconds) best = {i, segments, seconds};
+    for (std::uint64_t segments = 1; segments <= most_segments; segments *= 2) {
+      auto const seconds = seconds_of(candidates[i], static_cast<unsigned>(segments));
+      if (seconds < best.seconds) best = {i, static_cast<unsigned>(segments), seconds};
     }
   }
   return best;
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A candidate for probe(): a codec policy, or one codec for all tensors. `name` is the candidate's name in the table.
 template <class In, class E>
@@ -209,6 +209,8 @@ probe_result probe(E const& exec, Comm& comm, std::vector<tensor_spec> const& te
   static_assert(detail::host_executor<E>,
                 "pith: probe needs a host executor: a host cannot time the codecs of a device");
   detail::require(o.rounds > 0, "probe: rounds must be at least 1, got 0");
+  detail::require_cost("probe", "hidden_seconds", o.hidden_seconds);
+  detail::require_cost("probe", "enough_seconds", o.enough_seconds);
   candidates.insert(candidates.begin(), {"identity", any_codec<In, E>(identity())});
   auto found = probe_result{detail::measure_network(exec, comm, o), {}, 0};
   auto all = std::vector<exchange_candidate>();
@@ -223,4 +225,4 @@ probe_result probe(E const& exec, Comm& comm, std::vector<tensor_spec> const& te
   return found;
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

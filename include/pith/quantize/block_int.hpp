@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -94,4 +94,4 @@ class block_int : public scalar_quantizer<detail::block_int_rule<Bits>> {
 static_assert(stage<block_int<8>, float, archetype> && promises_of<block_int<4>>.contractive &&
               !promises_of<block_int<8>>.unbiased);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// The empty scale type of a rule without scales.
 template <class A>
@@ -124,4 +124,4 @@ concept quantizer_rule = std::is_trivially_copyable_v<statistic_of<R, A>> &&
   { r.value(symbol, scale) } -> std::same_as<A>;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

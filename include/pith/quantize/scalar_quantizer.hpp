@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A stage built from a quantizer rule. `Rule` defines the mathematics. The engine adds loops, buckets, packing, random
 /// bits, sums over ranks, and error feedback in one pass.
@@ -138,4 +138,4 @@ class scalar_quantizer : public codec_base {
   std::uint64_t bucket_;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -82,4 +82,4 @@ class summed_sign : public sign {
 
 static_assert(stage<summed_sign, float, archetype> && collective<summed_sign, float, archetype>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

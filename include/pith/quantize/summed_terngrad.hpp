@@ -9,7 +9,7 @@
 #include <cmath>
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -174,4 +174,4 @@ class summed_terngrad : public codec_base {
 static_assert(stage<summed_terngrad, float, archetype>);
 static_assert(collective<summed_terngrad, float, archetype> && !promises_of<summed_terngrad>.unbiased);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// Keeps the max(1, floor(density m)) largest of the m positive elements, and replaces them with their mean. Keeps the
 /// same fraction of the negative elements, and replaces them with their own mean. All other elements become zero. Works
@@ -127,4 +127,4 @@ class adaptive_threshold : public codec_base {
 static_assert(stage<adaptive_threshold, float, archetype>);
 static_assert(promises_of<adaptive_threshold>.contractive && detail::rate_adjustable<adaptive_threshold>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -10,7 +10,7 @@
 #include <limits>
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// The unit in which 7 bits represent |x| in [2^-10, 2^-5). The unit of `repaired` is 2^-12. The unit of `reference` is
 /// 2^-6, as in GRACE, so that the 7 bits contain 0 or 1 units.
@@ -135,4 +135,4 @@ class inceptionn : public codec_base {
 static_assert(stage<inceptionn, float, archetype> && promises_of<inceptionn>.absolute);
 static_assert(!promises_of<inceptionn>.contractive && reproducible<inceptionn>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -10,7 +10,7 @@
 #include <iterator>
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -134,4 +134,4 @@ static_assert(stage<sketch_ml<6>, float, archetype>);
 static_assert(!promises_of<sketch_ml<6>>.contractive && !promises_of<sketch_ml<6>>.absolute &&
               reproducible<sketch_ml<6>>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -11,7 +11,7 @@
 
 #include <tuple>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -61,4 +61,4 @@ inline constexpr auto exchange_methods = std::tuple(
 /// The descriptions of the codecs that are not stages.
 inline constexpr auto exchange_listings = detail::with_wrappers(detail::listings_of(exchange_methods));
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

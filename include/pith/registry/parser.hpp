@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -188,4 +188,4 @@ any_codec<In, E> parse(std::string_view text, M) {
   return codec;
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

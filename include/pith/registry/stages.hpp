@@ -37,7 +37,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -252,4 +252,4 @@ made_by<F> with_stage(syntax::term const& t, F const& f) {
 }
 
 }  // namespace detail
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline v0::runtime {
+namespace pith::inline PITH_ABI::runtime {
 
 /// A codec in the library pith::runtime for gradients with elements of type In. `parse` constructs a codec. All copies
 /// share one immutable codec.
@@ -48,4 +48,4 @@ class any_codec {
 template <class In>
 any_codec<In> parse(std::string_view text);
 
-}  // namespace pith::inline v0::runtime
+}  // namespace pith::inline PITH_ABI::runtime

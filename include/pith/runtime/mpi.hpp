@@ -6,10 +6,10 @@
 
 #include <mpi.h>
 
-namespace pith::inline v0::runtime {
+namespace pith::inline PITH_ABI::runtime {
 
 /// Returns a pith::mpi_communicator on a duplicate of `comm`. The requirements and errors are those of
 /// pith::mpi_communicator.
 any_communicator mpi(MPI_Comm comm, timeout_duration timeout = default_timeout);
 
-}  // namespace pith::inline v0::runtime
+}  // namespace pith::inline PITH_ABI::runtime

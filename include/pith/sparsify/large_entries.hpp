@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// The treatment of a tensor in which more entries reach the threshold than fit into the payload.
 enum class overflow : std::uint8_t {
@@ -141,4 +141,4 @@ class large_entries_stage : public codec_base {
 };
 
 }  // namespace detail
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -122,4 +122,4 @@ static_assert(stage<random_blocks<>, float, archetype>);
 static_assert(promises_of<random_blocks<scaling::unbiased>>.unbiased &&
               !promises_of<random_blocks<scaling::unbiased>>.contractive && detail::rate_adjustable<random_blocks<>>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -9,7 +9,7 @@
 
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// With `drawing::shared`, all ranks keep the same entries, so that an all-reduce can sum the payloads. With
 /// `drawing::own`, each rank draws its own entries.
@@ -121,4 +121,4 @@ static_assert(stage<random_k<>, float, archetype>);
 static_assert(promises_of<random_k<scaling::unbiased>>.unbiased &&
               !promises_of<random_k<scaling::unbiased>>.contractive && !promises_of<random_k<>>.unbiased);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

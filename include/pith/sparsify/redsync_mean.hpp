@@ -7,7 +7,7 @@
 #include <bit>
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -260,4 +260,4 @@ class redsync_mean : public codec_base {
 static_assert(stage<redsync_mean, float, archetype> && promises_of<redsync_mean>.contractive);
 static_assert(detail::rate_adjustable<redsync_mean>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

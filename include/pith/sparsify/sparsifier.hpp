@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A base class of sparsifiers. The derived class `Self` keeps kept(n) entries of a tensor. The other elements become
 /// zero. `Self` defines these functions:
@@ -139,4 +139,4 @@ class sparsifier : public codec_base {
   [[no_unique_address]] Coder coder_ = {};
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

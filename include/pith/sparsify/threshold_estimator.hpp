@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A stage built from a search rule (detail::search_step). The stage keeps about k entries of largest magnitude, and at
 /// most 2 k - 1 entries, where k = max(1, floor(density n)). The other elements become zero. If at most 2 k - 1
@@ -78,4 +78,4 @@ class threshold_estimator : public detail::large_entries_stage<threshold_estimat
   Rule rule_;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

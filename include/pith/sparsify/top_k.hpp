@@ -15,7 +15,7 @@
 #include <array>
 #include <string>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// Keeps the k entries of largest magnitude, where k = max(1, floor(density n)). The other elements become zero.
 ///
@@ -122,4 +122,4 @@ class top_k : public sparsifier<top_k<Coder>, Coder> {
 static_assert(stage<top_k<>, float, archetype>);
 static_assert(!promises_of<top_k<>>.unbiased && detail::rate_adjustable<top_k<>>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -8,7 +8,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// An orthogonal transform of tiles in block-local memory. A tile is a run of consecutive elements. In each step, all
 /// ranks must use the same transform. All functions are PITH_HD:
@@ -192,4 +192,4 @@ class tile_transform : public codec_base {
   Rule rule_;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -58,4 +58,4 @@ struct blas_product {
 
 static_assert(matrix_product<blas_product, float, archetype>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

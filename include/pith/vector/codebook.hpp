@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// An array of `size()` vectors (codewords) with `width()` numbers each, in host memory. A codebook is immutable, and
 /// several quantizers may share it.
@@ -76,4 +76,4 @@ class codebook {
   std::uint64_t digest_ = 0;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// The memory layout of a convolution kernel: the order of output channel (o), input channel (i), height (h) and width
 /// (w). The last index varies fastest. In `conv_shape`, `filters` is the number of output channels, and `depth` is the
@@ -45,4 +45,4 @@ struct conv_shape {
   }
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

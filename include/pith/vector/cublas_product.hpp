@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -71,4 +71,4 @@ class cublas_product {
 
 static_assert(matrix_product<cublas_product, float, cuda_executor>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

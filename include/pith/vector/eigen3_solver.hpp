@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// An alternative to `householder_qr`: `pca_basis::fit(samples, options, eigen3_solver())`.
 ///
@@ -46,4 +46,4 @@ struct eigen3_solver {
 
 static_assert(eigen_solver<eigen3_solver>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

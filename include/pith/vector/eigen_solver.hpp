@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// `values` contains all eigenvalues in descending order. `vectors` contains the eigenvectors of the first few
 /// eigenvalues, one after another.
@@ -206,4 +206,4 @@ struct householder_qr {
 
 static_assert(eigen_solver<householder_qr>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

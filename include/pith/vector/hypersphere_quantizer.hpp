@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -208,4 +208,4 @@ class hypersphere_quantizer : public detail::codeword_stage<Bits, true> {
 static_assert(stage<hypersphere_quantizer<8>, float, archetype> && promises_of<hypersphere_quantizer<8>>.unbiased);
 static_assert(reproducible<hypersphere_quantizer<8>> && !promises_of<hypersphere_quantizer<8>>.contractive);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

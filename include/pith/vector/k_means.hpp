@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A codebook and its distortion, which is the mean squared error per element if each sample is replaced by the nearest
 /// codeword.
@@ -133,4 +133,4 @@ inline fitted_codebook fit_codebook(span<float const> samples, std::uint64_t wid
   return {codebook(width, {means.words().begin(), means.words().end()}), means.distortion()};
 }
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

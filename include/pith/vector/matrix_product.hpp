@@ -8,7 +8,7 @@
 #include <concepts>
 #include <cstddef>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// The sizes of a product: `rows` slices with `columns` elements each, and `rank` components.
 using product_shape = detail::thin_shape;
@@ -57,4 +57,4 @@ struct ordered_product {
 
 static_assert(matrix_product<ordered_product, float, archetype>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// Encodes each slice x of K elements (slice_order.hpp) as z = U^T x, where the columns of U are the d components of
 /// the basis (pca_basis.hpp). An all-reduce can sum the vectors z of all ranks. The decoded slice is
@@ -199,4 +199,4 @@ class pca : public codec_base {
 static_assert(stage<pca<>, float, archetype> && reproducible<pca<>>);
 static_assert(!promises_of<pca<>>.contractive && !promises_of<pca<>>.unbiased);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

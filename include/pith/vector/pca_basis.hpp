@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// The basis of `pca`: the principal components U (K x d) of slices with K elements, and the mean of the slices. A
 /// basis is immutable, and its numbers are doubles in host memory.
@@ -170,4 +170,4 @@ class pca_basis {
   std::uint64_t digest_ = 0;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

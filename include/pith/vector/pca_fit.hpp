@@ -11,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// Selects the mean that is subtracted from slices before the fit and added after decoding.
 enum class centring : std::uint8_t {
@@ -144,4 +144,4 @@ spectrum principal_components(centred_samples const& x, pca_options const& optio
 }
 
 }  // namespace detail
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -142,4 +142,4 @@ class product_quantizer : public detail::codeword_stage<Bits, false> {
 static_assert(stage<product_quantizer<8>, float, archetype> && reproducible<product_quantizer<8>>);
 static_assert(!promises_of<product_quantizer<8>>.contractive && !promises_of<product_quantizer<8>>.unbiased);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A slice is a run of K elements that are consecutive in slice order. For most tensors, slice order is memory order.
 /// For a convolution gradient with the layout OIHW (filters, depth, height, width), slice order is HWIO. In HWIO, the
@@ -78,4 +78,4 @@ class slice_order {
   std::uint64_t filters_ = 0, depth_ = 1, window_ = 1;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

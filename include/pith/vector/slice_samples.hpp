@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// Selects the slices of a tensor that become samples.
 enum class sampled : std::uint8_t {
@@ -106,4 +106,4 @@ class slice_samples {
   std::vector<double> sums_;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 /// A 32-bit word in the executor's memory, in which codecs of type `checked` record faults of payloads. One flag serves
 /// all codecs and tensors of an executor.
@@ -282,4 +282,4 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
 template <class C, executor E>
 checked(C, error_flag<E> const&) -> checked<C, space_of<E>>;
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

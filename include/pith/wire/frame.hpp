@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -101,7 +101,7 @@ header open(E const& exec, C const& codec, span_on<E, std::byte const> frame,
             span_on<E, std::type_identity_t<In>> gradient, codec_state<In, C, E>& state, workspace_on<E>& ws) {
   detail::explain_frame<In, C, E>();
   auto const& dims = state.dims();
-  detail::require_size("wire::open", "gradient", dims.n, gradient.size());
+  detail::require_values("wire::open", "gradient", dims.n, gradient);
   detail::require_aligned("wire::open", "frame", frame.data());
   auto h = read_header(frame);
   detail::require_same<In>(codec, dims, h, frame.size());
@@ -118,4 +118,4 @@ header open(E const& exec, C const& codec, span_on<E, std::byte const> frame,
 }
 
 }  // namespace wire
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

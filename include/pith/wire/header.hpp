@@ -12,12 +12,16 @@
 #include <string>
 #include <string_view>
 
-namespace pith::inline v0 {
+namespace pith::inline v0 {  // as the errors of core/error.hpp
 
 /// Thrown if bytes are not the expected frame or payload.
 struct wire_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+}  // namespace pith::inline v0
+
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -194,4 +198,4 @@ inline header read_header(span<std::byte const> bytes) {
 }
 
 }  // namespace wire
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

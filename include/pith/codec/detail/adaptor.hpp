@@ -11,7 +11,7 @@
 #include <tuple>
 #include <utility>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// The base class of a terminal codec Self that wraps a codec C. The base class forwards the functions for C's rates,
 /// measurements and feedback. Self defines with(codec), which returns a Self that wraps `codec`. In the states of Self,
@@ -68,4 +68,4 @@ class adaptor : public codec_base {
   Self const& self() const { return static_cast<Self const&>(*this); }
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

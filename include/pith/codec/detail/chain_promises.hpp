@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <tuple>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 constexpr bool all_but_last(std::initializer_list<bool> holds) {
   for (auto i = holds.begin(); i + 1 < holds.end(); ++i) {
@@ -64,4 +64,4 @@ constexpr sum_form chain_sum_form() {
   }
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// `type` is the output type of a chain's last stage. `type` exists if each stage accepts the previous stage's output.
 template <class In, class... S>
@@ -73,4 +73,4 @@ constexpr auto& part(States& states) {
   }
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

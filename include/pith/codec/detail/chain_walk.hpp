@@ -12,7 +12,7 @@
 #include <tuple>
 #include <utility>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// The stages of a chain from stage I to the last stage. In the tail of an any_chain, the index of the first stage is
 /// known only at run time.
@@ -179,4 +179,4 @@ void decode_entries_of(Tail const& tail, context<In, E> const& cx, encoded_on<E,
   stage.decode_entries(cx, encoded_on<E, mid const>{values, y.side.first(stage.template side_bytes<In>(cx.dims))}, to);
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -9,7 +9,7 @@
 #include <bit>
 #include <cstddef>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 template <class In, class C, class E>
 std::size_t mean_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
@@ -54,4 +54,4 @@ void decode_mean(C const& c, context<In, E> const& cx, received_on<E> in, values
   cx.exec.for_each_index(cx.dims.n, scale<In, accum<In>>{sum.data, x.data, share / down});
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// The index of padding entries, which exceeds the index of any tensor element.
 inline constexpr std::uint32_t no_index = 0xffffffffu;
@@ -73,4 +73,4 @@ void decode_entries(C const& c, context<In, E> const& cx, span_on<E, std::byte c
   }
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

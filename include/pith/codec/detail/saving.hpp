@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 struct field_counter final : field_visitor {
   std::size_t bytes = 0;
@@ -47,4 +47,4 @@ struct field_loader final : field_visitor {
   std::byte const* from;
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -3,11 +3,17 @@
 
 #include <pith/comm/communicator.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
+
+/// False for the arguments of a copy or a move. A constructor of any arguments must not accept these.
+template <class Self, class... Arguments>
+concept constructs =
+    sizeof...(Arguments) != 1 || !(std::derived_from<std::remove_cvref_t<Arguments>, Self> || ...);
 
 /// The base class of a communicator that owns a `Comm`, forwards its calls and hides those that it replaces. An optional
 /// call that `Comm` lacks is not a member. A derived class defines split(), which returns its own type.
@@ -50,10 +56,11 @@ class communicator_adaptor {
   struct part_of {};
 
   template <class... Arguments>
+    requires(constructs<communicator_adaptor, Arguments...>)
   explicit communicator_adaptor(Arguments&&... arguments) : comm_(std::forward<Arguments>(arguments)...) {}
   communicator_adaptor(part_of, Comm& whole, unsigned color) : comm_(whole.split(color)) {}
 
   Comm comm_;
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -11,7 +11,7 @@
 #include <utility>
 #include <variant>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// A request of one of several types.
 template <class... Request>
@@ -84,4 +84,4 @@ using any_request =
                                sum_request<Comm, E, double>, sum_request<Comm, E, half>, sum_request<Comm, E, bfloat16>,
                                sum_request<Comm, E, std::int32_t>, sum_request<Comm, E, std::int8_t>>::type;
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

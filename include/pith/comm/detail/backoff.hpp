@@ -1,10 +1,12 @@
 // pith/comm/detail/backoff.hpp — the time between two polls of a transfer.
 #pragma once
 
+#include <pith/config.hpp>
+
 #include <algorithm>
 #include <chrono>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// A sequence of sleep times between polls; next() returns the next sleep time. The first sleep times are short, so
 /// that a short transfer is detected early. Later sleep times are longer. All sleep times are much shorter than the
@@ -30,4 +32,4 @@ class backoff {
   duration nap_ = shortest;
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace detail {
 
@@ -228,4 +228,4 @@ class mpi_request {
   clock::time_point begin_;
 };
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -1,6 +1,8 @@
 // pith/comm/detail/progress_thread.hpp — a thread that runs one job per step concurrently with its caller.
 #pragma once
 
+#include <pith/config.hpp>
+
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -8,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// A thread that runs one job at a time. start(job) runs the job on the thread, and returns at once. `join()` waits for
 /// the job and rethrows the job's exception. The thread sleeps between jobs. The destructor waits for the job, so every
@@ -66,4 +68,4 @@ class progress_thread {
   std::thread thread_;  // declared last, since the thread uses the other members
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

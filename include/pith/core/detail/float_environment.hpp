@@ -1,9 +1,11 @@
 // pith/core/detail/float_environment.hpp — a scope with the default floating-point environment.
 #pragma once
 
+#include <pith/config.hpp>
+
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// During the lifetime of this object, the thread rounds to nearest, keeps subnormal numbers and masks exceptions. The
 /// destructor restores the caller's settings. Without this object, results would depend on the training framework,
@@ -48,4 +50,4 @@ class default_float_environment {
   default_float_environment& operator=(default_float_environment const&) = delete;
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

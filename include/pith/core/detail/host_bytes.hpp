@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 class byte_writer {
  public:
@@ -76,4 +76,4 @@ class byte_reader {
   span<std::byte const> left_;
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

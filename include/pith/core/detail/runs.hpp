@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// A run of neighbouring elements: here, all elements of a block. Every run type has these functions:
 ///
@@ -119,4 +119,4 @@ struct loose_octet {
   }
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

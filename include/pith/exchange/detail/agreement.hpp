@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// A small all-gather of host memory. The function allocates, and is used only outside of steps and for debugging.
 template <class T, class Comm, executor E>
@@ -220,4 +220,4 @@ void require_agreement(E const& exec, Comm& comm, agreement mine, std::vector<st
   require_equal_tensors(exec, comm, each, tensors);
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

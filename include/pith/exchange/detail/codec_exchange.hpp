@@ -10,7 +10,7 @@
 #include <tuple>
 #include <utility>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// The base class of a collective that wraps a codec C. The derived class defines the rounds, and may add states, which
 /// only these rounds use. Outside an exchange, the collective behaves like C, whose state must be empty.
@@ -75,4 +75,4 @@ class codec_exchange : public codec_base {
   char const* word_;
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

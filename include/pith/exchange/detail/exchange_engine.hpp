@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// The members of an exchange whose addresses do not change if the exchange is moved.
 template <real In, executor E, class Comm>
@@ -102,4 +102,4 @@ struct exchange_engine {
   std::optional<progress_thread> thread_;  // declared last, since the thread uses the other members
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// Runs the rounds of all buckets. The schedule is equal on all ranks and does not depend on the order in which
 /// gradients become ready. During the transfer of a round, the previous round is absorbed. The next round is also
@@ -299,4 +299,4 @@ class exchange_pipeline {
   pending_transfers<Comm, E> transfers_;  // declared last, so that it is destroyed before its memory
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

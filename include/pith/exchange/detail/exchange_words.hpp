@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// One line for each tensor, with its codec.
 template <class Codec>

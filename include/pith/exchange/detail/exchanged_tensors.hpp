@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// Increments the step counter of each state.
 struct advance_each {
@@ -232,4 +232,4 @@ class exchanged_tensors {
   std::optional<predicted_gather<In, E>> predicted_;
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

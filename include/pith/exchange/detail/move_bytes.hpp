@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// Starts an in-place all-reduce of bytes, which are elements of the given kind. Only transport::mean transfers
 /// elements of 16 bits, so the communicator may lack all-reduces of them.
@@ -91,4 +91,4 @@ received_on<E> moved(transport how, span_on<E, std::byte> out, span_on<E, std::b
   return comes_apart(how) ? received_on<E>{gathered, out.size() / pieces(how, ranks)} : received_on<E>{out};
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

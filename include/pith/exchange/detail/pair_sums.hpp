@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// The (value, index) pairs of one list, restricted to one region (regions.hpp), and an array of sums for the whole
 /// tensor. Functions access the array only at the indices of pairs. The indices in a list must be distinct.
@@ -69,4 +69,4 @@ void add_up_pairs(E const& exec, regions const& over, std::uint32_t region, unsi
     exec.for_each_index(n, take_sums<In>{of(l), {to.values + l * n, to.indices + l * n}});
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// The saved state of one rank.
 struct rank_state {
@@ -112,4 +112,4 @@ class rank_states {
   std::vector<rank_field> fields_;
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

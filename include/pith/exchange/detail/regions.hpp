@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// The division of n elements into `count` regions. If words[0] = count, region r > 0 begins at element words[r].
 /// Otherwise, as in the first step, the regions have equal sizes. A region whose number is `count` or more is empty.
@@ -78,4 +78,4 @@ struct adopt_begins {
   }
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <string>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// The base class of a collective that exchanges top-k entries. The derived class defines the rounds, and may add
 /// states, which only these rounds use. Outside an exchange, the collective behaves like the codec `top_k`, which has
@@ -74,4 +74,4 @@ class sparse_exchange : public codec_base {
   top_k<> codec_;
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// A visitor that computes the digest of the visited fields.
 template <executor E>
@@ -83,4 +83,4 @@ void require_equal_states(E const& exec, Comm& comm, exchanged_tensors<In, E>& a
   throw_difference(all.specs()[tensor].name, rank, each[rank * mine.size() + tensor], each[tensor]);
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

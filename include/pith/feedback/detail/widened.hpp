@@ -8,7 +8,7 @@
 #include <concepts>
 #include <cstddef>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// Returns x itself if In is accum<In>, otherwise scratch memory for as many values of accum<In>. The caller writes
 /// these values, and `narrow` then converts them to x.

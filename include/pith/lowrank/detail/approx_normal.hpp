@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// Makes approximately normal numbers with mean 0 and variance 1. Each number is the normalized sum of eight uniform
 /// integers. The sum is exact, so the numbers are bitwise equal on every machine.
@@ -81,4 +81,4 @@ struct renew_column {
   }
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

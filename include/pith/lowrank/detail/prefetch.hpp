@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// Prefetches `count` elements of each of `rows` rows. The rows are `pitch` elements apart. The CPU itself does not
 /// prefetch such short runs.
@@ -28,4 +28,4 @@ PITH_HD inline void prefetch_rows(residual_source<In> const& from, std::uint64_t
   prefetch_rows(from.residual, pitch, rows, count);
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

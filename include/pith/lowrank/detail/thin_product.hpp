@@ -15,7 +15,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// Transposes Q: to[c columns + j] = q[j rank + c].
 template <class A>
@@ -86,4 +86,4 @@ void expand(E const& exec, thin_shape const& size, A const* p, A const* q, Sink 
   exec.for_each_block(body.blocks(), body);
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

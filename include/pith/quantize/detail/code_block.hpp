@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 template <class Rule>
 struct merged {
@@ -114,4 +114,4 @@ PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws 
   if constexpr (Source::keeps) from.keep(team, first, count, fast.room.data());
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

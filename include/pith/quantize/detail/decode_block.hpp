@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// The input of the decoder: the symbols and scales of `ranks` payloads, which are `stride` bytes apart.
 template <class Rule, class A>
@@ -153,4 +153,4 @@ struct dequantize_block {
   }
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

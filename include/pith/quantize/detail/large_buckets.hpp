@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// A source that loads whole tiles of a transform (transform/tile_transform.hpp). A block has one or more tiles.
 template <class Source>
@@ -246,4 +246,4 @@ struct quantize_part {
   }
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

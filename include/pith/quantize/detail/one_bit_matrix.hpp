@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// Writes the sign symbols of all elements of a tensor. The symbols of a row may start at any bit of a byte.
 template <class In, class E>
@@ -151,4 +151,4 @@ struct look_up_means {
   }
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// The rule of one_bit. A bucket has two means: the mean of its negative elements, whose symbol is 1, and the mean of
 /// its other elements, whose symbol is 0. The mean of no elements is 0.
@@ -61,4 +61,4 @@ struct one_bit_means : one_bit_rule {
   static constexpr bool is_scale_free = false;
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

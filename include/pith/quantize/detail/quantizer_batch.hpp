@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 template <class Rule, class In, std::uint32_t Span>
 struct segments_to_quantize {
@@ -134,4 +134,4 @@ struct quantizer_batch {
   }
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// The symbol of a negative element is 1, and the symbol of any other element is 0.
 struct sign_symbols {
@@ -20,4 +20,4 @@ struct sign_symbols {
   }
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

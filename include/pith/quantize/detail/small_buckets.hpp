@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct quantize_buckets {
@@ -97,4 +97,4 @@ struct quantize_buckets {
   }
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

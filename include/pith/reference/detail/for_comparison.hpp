@@ -5,7 +5,7 @@
 
 #include <concepts>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// For an element type other than float, or an executor other than seq, the instantiation fails to compile with a
 /// message.
@@ -19,4 +19,4 @@ struct for_comparison {
                 "codec of pith/quantize or pith/sparsify");
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// The type that f returns for a stage.
 template <class F>
@@ -51,4 +51,4 @@ made_by<F> with_stage_among(Methods const& methods, syntax::term const& t, F con
       [&]() -> made_by<F> { throw_no_stage(t, stages, exchanges); });
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace pith::inline v0::runtime {
+namespace pith::inline PITH_ABI::runtime {
 
 namespace {
 
@@ -49,4 +49,4 @@ template class any_codec<bfloat16>;
 template any_codec<float> parse(std::string_view);
 template any_codec<bfloat16> parse(std::string_view);
 
-}  // namespace pith::inline v0::runtime
+}  // namespace pith::inline PITH_ABI::runtime

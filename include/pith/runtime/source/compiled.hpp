@@ -6,7 +6,7 @@
 #include <pith/runtime/any_codec.hpp>
 #include <pith/runtime/executor.hpp>
 
-namespace pith::inline v0 {
+namespace pith::inline PITH_ABI {
 
 namespace runtime {
 
@@ -41,4 +41,4 @@ extern template any_chain<bfloat16, runtime::host> runtime_parser<bfloat16>::cha
 extern template any_codec<bfloat16, runtime::host> runtime_parser<bfloat16>::fed_back(syntax::term const&);
 extern template any_codec<bfloat16, runtime::host> runtime_parser<bfloat16>::codec(syntax::pipeline const&);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline PITH_ABI

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-namespace pith::inline v0::runtime {
+namespace pith::inline PITH_ABI::runtime {
 
 template <class In>
 struct compressor<In>::compiled {
@@ -66,4 +66,4 @@ shape const& compressor<In>::dims() const {
 template class compressor<float>;
 template class compressor<bfloat16>;
 
-}  // namespace pith::inline v0::runtime
+}  // namespace pith::inline PITH_ABI::runtime

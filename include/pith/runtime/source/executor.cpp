@@ -7,7 +7,7 @@
 #include <functional>
 #include <memory>
 
-namespace pith::inline v0::runtime {
+namespace pith::inline PITH_ABI::runtime {
 
 namespace {
 
@@ -32,4 +32,4 @@ void run_ranks(unsigned ranks, std::function<void(any_communicator&)> const& f, 
   pith::run_ranks(ranks, run, {.timeout = timeout});
 }
 
-}  // namespace pith::inline v0::runtime
+}  // namespace pith::inline PITH_ABI::runtime

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0::runtime {
+namespace pith::inline PITH_ABI::runtime {
 
 namespace {
 
@@ -172,4 +172,4 @@ void gradient_exchange<In>::import_state(span<std::byte const> bytes, std::vecto
 template class gradient_exchange<float>;
 template class gradient_exchange<bfloat16>;
 
-}  // namespace pith::inline v0::runtime
+}  // namespace pith::inline PITH_ABI::runtime

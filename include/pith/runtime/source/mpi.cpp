@@ -2,10 +2,10 @@
 #include <pith/comm/mpi.hpp>
 #include <pith/runtime/mpi.hpp>
 
-namespace pith::inline v0::runtime {
+namespace pith::inline PITH_ABI::runtime {
 
 any_communicator mpi(MPI_Comm comm, timeout_duration timeout) {
   return any_communicator::owning([&] { return mpi_communicator(comm, {.timeout = timeout}); });
 }
 
-}  // namespace pith::inline v0::runtime
+}  // namespace pith::inline PITH_ABI::runtime

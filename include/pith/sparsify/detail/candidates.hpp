@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// Writes a sample of keys, which are the bit patterns of magnitudes. The source is divided into `samples` / 16 equal
 /// intervals. From each interval, the sample contains one cache line of 16 values, at a pseudorandom position.
@@ -239,4 +239,4 @@ struct move_candidates {
   }
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// The number of values in a row. The squares of the values in a row are added to one sum.
 inline constexpr std::uint32_t square_row = 64;
@@ -136,4 +136,4 @@ class nested_selection {
   selected_entries<In> last_ = {};
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

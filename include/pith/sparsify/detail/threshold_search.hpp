@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// The state of a search, in the executor's memory. Initially all members are zero. Bounds are magnitudes.
 struct search {
@@ -132,4 +132,4 @@ void find_threshold(E const& exec, Rule const& rule, Source const& from, std::ui
   }
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// Codewords in an executor's memory. `numbers` are additional numbers that the stage computed from the codewords.
 struct words_in_memory {
@@ -110,4 +110,4 @@ class codeword_stage : public codec_base {
   std::shared_ptr<codebook const> words_;
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

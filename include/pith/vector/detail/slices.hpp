@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// Copies the slices of a tensor with n elements to contiguous memory. Converts the elements to accum<In>, and pads the
 /// last slice with zeros.
@@ -56,4 +56,4 @@ struct slice_sink {
   }
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail
