@@ -90,7 +90,7 @@ PITH_HD inline std::uint32_t tree_code(float twice) {
   return point + static_cast<std::uint32_t>(known >= cells.edge[point]);
 }
 
-struct eight_bit_rule : norm_terms<norm::max> {
+struct eight_bit_rule : largest_terms {
   static constexpr int bits = 8;
   static constexpr bool draws = false;
   static constexpr bool is_reproducible = true;

@@ -67,6 +67,7 @@ struct scale_levels {
 ///   complexity  two rounds: a maximum of one value, and a sum; reads x twice; scratch memory of 24 bytes (for moments)
 ///               per tile of 16,384 elements
 ///   on NaN      a single NaN or infinity on any rank makes the mean NaN on all ranks
+///   errors      as terngrad
 ///   properties  in a chain after summable stages, as in pca(basis) | summed_terngrad(), an exchange also sums the
 ///               symbols. Such a chain encodes x in both rounds. Unbiased for the clipped gradient. There is no error
 ///               bound for the x of one rank, because another rank may determine the scale
