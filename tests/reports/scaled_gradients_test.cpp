@@ -205,6 +205,38 @@ TEST_CASE("codecs without a text scale with the gradient") {
   check_in_code<float>(pith::sketch_ml<6>(), powers);
 }
 
+TEST_CASE("the mean of large values is finite where their sum is not") {
+  auto const large = 0x1.ap127f;
+  for (auto const* text : {"scaled_sign",
+                           "scaled_sign(8)",
+                           "one_bit",
+                           "one_bit(row)",
+                           "one_bit(column)",
+                           "terngrad(0)",
+                           "trits(terngrad(0))",
+                           "summed_terngrad",
+                           "qsgd<8>",
+                           "qsgd<4>(7,64,max)",
+                           "eight_bit",
+                           "block_int<8>",
+                           "top_k(1)",
+                           "redsync(1)",
+                           "random_k(1,none,own)",
+                           "top_k(1)|qsgd<8>",
+                           "top_k(1)|scaled_sign",
+                           "two_shot(scaled_sign)",
+                           "hierarchical(one_bit,eight_bit,2)",
+                           "ef(scaled_sign)"}) {
+    CAPTURE(text);
+    pith::run_ranks(4, [&](pith::thread_communicator comm) {
+      auto ex = pith::make_exchange<float>(pith::seq, comm, scaled_tensors, pith::parse<float>(text), {.seed = 3});
+      auto g = std::vector<float>(ex.size(), large);
+      ex.all_reduce_mean(pith::span<float>(g));
+      for (auto const v : g) REQUIRE(v == doctest::Approx(large).epsilon(0.1));
+    });
+  }
+}
+
 TEST_CASE_TEMPLATE("a warm start fits gradients of any later scale", C, pith::power_sgd, pith::one_sided_power_sgd) {
   auto const unscaled = outcomes_of<float>(C(2), 0);
   pith::run_ranks(2, [&](pith::thread_communicator comm) {

@@ -47,6 +47,10 @@ struct block_int_rule : largest_terms {
     auto const sign = -sign_bit(x);
     return static_cast<std::uint32_t>((level ^ sign) - sign) & ((1u << Bits) - 1);
   }
+  template <class A>
+  PITH_HD narrow_scale<A> scaled(narrow_scale<A> scale, A power) const {
+    return {bfloat16(static_cast<float>(scale.value) * static_cast<float>(power))};
+  }
   /// The integer has at most 7 significant bits and the scale has 8 significant bits, so their product is exact.
   template <class A>
   PITH_HD A value(std::uint32_t symbol, narrow_scale<A> scale) const {

@@ -111,6 +111,10 @@ struct eight_bit_rule : largest_terms {
     auto const point = how == snap::floor ? tree_code<snap::floor>(twice) : tree_code<snap::nearest>(twice);
     return static_cast<std::uint32_t>(sign_bit(x)) << 7 | point;
   }
+  template <class A>
+  PITH_HD A scaled(A scale, A power) const {
+    return scale * power;
+  }
   /// The product is exact in double precision. A fused multiply-add therefore gives the same result as a product and a
   /// sum.
   template <class A>

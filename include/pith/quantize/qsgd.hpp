@@ -117,6 +117,10 @@ struct qsgd_rule {
     return static_cast<std::uint32_t>((level ^ sign) - sign) & ((1u << Bits) - 1);
   }
   template <class A>
+  PITH_HD A scaled(A unit, A power) const {
+    return unit * power;
+  }
+  template <class A>
   PITH_HD A value(std::uint32_t symbol, A unit) const {
     auto const level = static_cast<std::int32_t>(symbol << (32 - Bits)) >> (32 - Bits);
     return static_cast<A>(level) * unit;

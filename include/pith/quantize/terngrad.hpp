@@ -71,6 +71,10 @@ struct terngrad_rule {
     return qsgd().code(x, scale, random);
   }
   template <class A>
+  PITH_HD A scaled(A scale, A power) const {
+    return scale * power;
+  }
+  template <class A>
   PITH_HD A value(std::uint32_t symbol, A scale) const {
     return qsgd().value(symbol, scale);
   }

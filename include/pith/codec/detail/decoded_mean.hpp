@@ -5,10 +5,21 @@
 #include <pith/codec/detail/entry_sum.hpp>
 #include <pith/codec/transfer.hpp>
 #include <pith/core/detail/convert.hpp>
+#include <pith/core/detail/split_factor.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace pith::inline v0::detail {
+
+/// Adds from[i] times `factor` to to[i].
+template <class To, class From>
+struct add_share {
+  From const* from;
+  To* to;
+  To factor;
+  PITH_HD void operator()(std::uint64_t i) const { to[i] += factor * element_cast<To>(from[i]); }
+};
 
 template <class In, class C, class E>
 std::size_t mean_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
@@ -40,15 +51,16 @@ void decode_mean(C const& c, context<In, E> const& cx, received_on<E> in, values
   }
   auto const one = cx.ws.template take<In>(cx.dims.n);
   auto const sum = cx.ws.template take<accum<In>>(cx.dims.n);
+  auto const by = split_factor(share, cx.ranks);
   for (unsigned rank = 0; rank < cx.ranks; ++rank) {
     decode_payload<In>(c, cx.from_rank(rank), in.from(rank, size), one, replicated);
     if (rank == 0) {
-      cx.exec.for_each_index(cx.dims.n, convert<accum<In>, In>{one.data, sum.data});
+      cx.exec.for_each_index(cx.dims.n, scale<accum<In>, In>{one.data, sum.data, by.before});
     } else {
-      cx.exec.for_each_index(cx.dims.n, add<accum<In>, In>{one.data, sum.data});
+      cx.exec.for_each_index(cx.dims.n, add_share<accum<In>, In>{one.data, sum.data, by.before});
     }
   }
-  cx.exec.for_each_index(cx.dims.n, scale<In, accum<In>>{sum.data, x.data, share});
+  cx.exec.for_each_index(cx.dims.n, scale<In, accum<In>>{sum.data, x.data, by.after});
 }
 
 }  // namespace pith::inline v0::detail

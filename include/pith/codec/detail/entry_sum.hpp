@@ -3,6 +3,7 @@
 
 #include <pith/codec/detail/entries.hpp>
 #include <pith/core/detail/convert.hpp>
+#include <pith/core/detail/split_factor.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -57,7 +58,7 @@ struct add_entries {
   std::uint64_t n;
   A* sums;  ///< in and out: the partial sums over the ranks of earlier passes
   bool is_first, is_last;
-  A factor;
+  split_factor<A> factor;
   In* x;
 
   template <team Team>
@@ -74,7 +75,7 @@ struct add_entries {
     for (unsigned rank = 0; rank < ranks; ++rank) add(team, sum, rank, t, count);
     if (is_last) {
       auto* const out = x + first;
-      auto const share = factor;
+      auto const share = factor.after;
       team.for_each(count, [=](std::uint32_t i) { out[i] = element_cast<In>(share * sum[i]); });
     } else {
       team.for_each(count, [=](std::uint32_t i) { kept[i] = sum[i]; });
@@ -89,9 +90,10 @@ struct add_entries {
     auto const* const indices = all.indices + start[0];
     auto const* const values = all.values + start[0];
     auto const first = static_cast<std::uint32_t>(t * items_per_block);
+    auto const share = factor.before;
     team.for_each(start[1] < start[0] ? 0 : start[1] - start[0], [=](std::uint32_t j) {
       auto const i = indices[j] - first;
-      if (i < count) sum[i] += element_cast<A>(values[j]);
+      if (i < count) sum[i] += share * element_cast<A>(values[j]);
     });
   }
 };
@@ -143,7 +145,7 @@ void decode_entry_sum(C const& c, context<In, E> const& cx, span_on<E, std::byte
     }
     cx.exec.for_each_index(some * (tiles + 1), find_tiles<In>{lists, tiles, starts});
     cx.exec.for_each_block(tiles, add_entries<In>{lists, tiles, starts, some, cx.dims.n, sums, from == 0,
-                                                  from + some == ranks, factor, x.data});
+                                                  from + some == ranks, split_factor<A>(factor, ranks), x.data});
   }
 }
 
