@@ -61,6 +61,7 @@ constexpr std::size_t clip_scratch_bytes(std::uint64_t n) {
 ///
 ///   requires    0 < most < infinity, ranks >= 1 (std::invalid_argument)
 ///   on NaN      if the norm of a tensor is NaN or infinite, the tensor is not scaled
+///   errors      a ratio of `most` and the norm below 2^-126 loses digits as a float
 ///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018, section 3.2
 class clipping {
  public:

@@ -48,14 +48,18 @@ struct block_int_rule : largest_terms {
     return static_cast<std::uint32_t>((level ^ sign) - sign) & ((1u << Bits) - 1);
   }
   template <class A>
-  PITH_HD narrow_scale<A> scaled(narrow_scale<A> scale, A power) const {
-    return {bfloat16(static_cast<float>(scale.value) * static_cast<float>(power))};
+  PITH_HD A scaled(narrow_scale<A> scale, A power) const {
+    return refine(scale) * power;
   }
   /// The integer has at most 7 significant bits and the scale has 8 significant bits, so their product is exact.
   template <class A>
-  PITH_HD A value(std::uint32_t symbol, narrow_scale<A> scale) const {
+  PITH_HD A value(std::uint32_t symbol, A scale) const {
     auto const level = static_cast<std::int32_t>(symbol << (32 - Bits)) >> (32 - Bits);
-    return static_cast<A>(level) * refine(scale);
+    return static_cast<A>(level) * scale;
+  }
+  template <class A>
+  PITH_HD A value(std::uint32_t symbol, narrow_scale<A> scale) const {
+    return value(symbol, refine(scale));
   }
 };
 

@@ -135,7 +135,8 @@ class scalar_quantizer : public codec_base {
   /// True if `decode_sum_to` multiplies the values before it adds them. A sum of half values does not overflow a float,
   /// and the product of a half value with a small factor would lose digits.
   template <class In, class Sink>
-  static constexpr bool splits_factor = !std::same_as<In, half> && requires(Sink sink) {
+  static constexpr bool splits_factor =
+      !std::same_as<In, half> && detail::scalable<Rule, accum<In>> && requires(Sink sink) {
     sink.factor;
   };
   template <class In>

@@ -44,18 +44,14 @@ struct scale {
   PITH_HD To scaled(From v) const { return element_cast<To>(factor * element_cast<accum<To>>(v)); }
 };
 
-/// Sets to[i] to from[i] times *factor. `factor` points into the executor's memory. A factor below 2^-100 may lose
-/// digits as a float, and is therefore multiplied in double precision.
+/// Sets to[i] to from[i] times *factor. `factor` points into the executor's memory.
 template <class To, class From>
 struct scale_by {
   From const* from;
   To* to;
   double const* factor;
   PITH_HD void operator()(std::uint64_t i) const {
-    using A = accum<To>;
-    auto const x = element_cast<A>(from[i]);
-    auto const is_tiny = *factor < 0x1p-100;
-    to[i] = element_cast<To>(is_tiny ? static_cast<A>(*factor * static_cast<double>(x)) : static_cast<A>(*factor) * x);
+    to[i] = element_cast<To>(static_cast<accum<To>>(*factor) * element_cast<accum<To>>(from[i]));
   }
 };
 
