@@ -76,7 +76,8 @@ constexpr std::size_t mean_norm_workspace_bytes(std::uint64_t n) {
 /// gradients of all tensors.
 ///
 ///   requires    ws of mean_norm_workspace_bytes(gradient.size()) bytes
-///   complexity  an all-reduce of one double, or of three doubles for gradients of doubles; reads the gradient twice; allocates nothing
+///   complexity  an all-reduce of one double, or of three doubles for gradients of doubles; reads the gradient twice;
+///               allocates nothing
 ///   on NaN      if the norm of one rank's gradient is NaN or infinite, the gradients of all ranks are unchanged. A
 ///               gradient with norm 0 is also unchanged
 ///   reference   the released code of Deep Gradient Compression (Lin, Han, Mao, Wang and Dally, ICLR 2018)
