@@ -28,7 +28,8 @@ struct pca_options {
 namespace detail {
 
 /// The matrix X of m samples (slices) with K elements each, row-major, after subtraction of the means. The rows are
-/// those of 2^-exponent X, whose largest magnitude is in [1/2, 1), so that fourth powers neither overflow nor underflow.
+/// those of 2^-exponent X, whose largest magnitude is in [1/2, 1), so that fourth powers neither overflow nor
+/// underflow.
 struct centred_samples {
   std::vector<double> rows, mean;
   std::size_t m, slice;

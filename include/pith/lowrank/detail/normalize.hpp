@@ -17,8 +17,8 @@ struct thin_column {
   PITH_HD A& operator[](std::uint64_t row) const { return first[row * pitch]; }
 };
 
-/// Sets largest[0] to the largest magnitude in the column, or to NaN if the column contains NaN. `largest` has space for
-/// 256 values.
+/// Sets largest[0] to the largest magnitude in the column, or to NaN if the column contains NaN. `largest` has space
+/// for 256 values.
 template <class Team, class A>
 PITH_HD void largest_in_column(Team const& team, double* largest, thin_column<A> const& column) {
   constexpr std::uint32_t lanes = 256;
