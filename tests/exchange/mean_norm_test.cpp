@@ -56,9 +56,12 @@ TEST_CASE_TEMPLATE("two rules by hand", In, float, double, pith::half, pith::bfl
   }
 }
 
-TEST_CASE("doubles whose squares vanish are left as they are") {
-  auto const tiny = matrix{{1e-200, -1e-300}, {-1e-200, 0}};
-  for (auto const rule : {how::norm, how::elements}) CHECK(of_ranks<double>(rule, tiny) == tiny);
+TEST_CASE("doubles whose squares vanish or overflow are clipped") {
+  for (double const size : {0x1p-700, 0x1p700}) {
+    auto const unlike = matrix{{8 * size, -8 * size, 4 * size}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}};
+    CHECK(of_ranks<double>(how::norm, unlike)[0] == std::vector<double>{4 * size, -4 * size, 2 * size});
+    CHECK(of_ranks<double>(how::elements, unlike)[0] == std::vector<double>{6 * size, -6 * size, 4 * size});
+  }
 }
 
 TEST_CASE("what one rank has that is no number leaves all as they are") {

@@ -134,12 +134,20 @@ TEST_CASE("NaN of double with all bits set is NaN too") {
   for (auto const v : trial<double, qsgd<8>>(qsgd<8>(), {8}).roundtrip(x)) CHECK(std::isnan(v));
 }
 
-TEST_CASE("a norm that overflows is NaN and a maximum does not overflow") {
+TEST_CASE("a unit that overflows is NaN and a norm may overflow") {
   auto const x = std::vector<double>{3e38, -3e38};
-  for (auto const v : decoded(qsgd<8>(), x)) CHECK(std::isnan(v));
-  auto const y = decoded(qsgd<8>(127, 128, norm::max), x);
+  for (auto const v : decoded(qsgd<2>(), x)) CHECK(std::isnan(v));
   // The unit is rounded up by at most 2^-15: so is 127 times it, if the element goes to the highest level, or 126.
-  CHECK(std::abs(y[0] - 3e38) <= 3e38 / 127 * (1 + 0x1p-15));
+  CHECK(std::abs(decoded(qsgd<8>(127, 128, norm::max), x)[0] - 3e38) <= 3e38 / 127 * (1 + 0x1p-15));
+  CHECK(std::abs(decoded(qsgd<8>(), x)[0] - 3e38) <= std::sqrt(2.) * 3e38 / 127 * (1 + 0x1p-15));
+}
+
+TEST_CASE("a norm of doubles neither overflows nor underflows") {
+  for (double const size : {1e300, 1e160, 1e-170, 1e-290}) {
+    auto const y = decoded<double>(qsgd<8>(), {3 * size, -4 * size});
+    CHECK(std::abs(y[0] - 3 * size) <= 5 * size / 127 * (1 + 0x1p-15));
+    CHECK(std::abs(y[1] + 4 * size) <= 5 * size / 127 * (1 + 0x1p-15));
+  }
 }
 
 TEST_CASE("subnormal numbers decode to within a unit") {

@@ -46,7 +46,8 @@ class rate_list {
 namespace detail {
 
 /// The measurements of the last encoding, where p is the codec's input: |p|^2, then |p|^2 - |p - D(C(p))|^2 for each
-/// rate. Measurements are rank-local and are not saved with the state.
+/// rate. Measurements are rank-local and are not saved with the state. For double, energies are infinite or NaN if
+/// magnitudes exceed 1e154, and 0 if magnitudes are below 1e-162.
 template <executor E>
 struct energies {
   static constexpr std::size_t size = 1 + rate_list::most;

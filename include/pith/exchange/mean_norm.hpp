@@ -3,6 +3,7 @@
 
 #include <pith/comm/communicator.hpp>
 #include <pith/core/detail/convert.hpp>
+#include <pith/core/detail/squares.hpp>
 #include <pith/core/detail/summation.hpp>
 
 #include <cmath>
@@ -13,13 +14,15 @@ namespace pith::inline PITH_ABI {
 
 namespace detail {
 
-/// Replaces norms[0] by sqrt(norms[0]), and norms[1] by sqrt(norms[1] / ranks).
+/// Sets norms[0] to sqrt(sums[0]), and norms[1] to sqrt(sums[1] / ranks).
+template <class Sum>
 struct roots_of_squares {
+  Sum const* sums;
   double* norms;
   double ranks;
   PITH_HD void operator()(std::uint64_t) const {
-    norms[0] = sqrt(norms[0]);
-    norms[1] = sqrt(norms[1] / ranks);
+    norms[0] = root(sums[0]);
+    norms[1] = root(sums[1] / ranks);
   }
 };
 
@@ -32,7 +35,7 @@ struct factor_of_norms {
   }
 };
 
-/// Clamps x to [-*most, *most]. x is unchanged if `*most` is NaN or 0. `*most` is 0 if all squares underflow.
+/// Clamps x to [-*most, *most]. x is unchanged if `*most` is NaN or 0.
 template <class In>
 struct clamp_by {
   In* x;
@@ -48,11 +51,14 @@ template <real In, executor E, class Comm>
 double* take_norms(E const& exec, Comm& comm, span_on<E, In> x, workspace_on<E>& ws) {
   static_assert(has_all_reduce<Comm, E, double>,
                 "pith: this communicator lacks all_reduce(exec, span<double>, reduction), which a mean norm needs");
+  using sum_type = squares<accum<In>>;
   auto* const norms = ws.template take<double>(2).data;
-  reduce_into(exec, norms, x.size(), square_of<In>{x.data()}, plus(), 0.0, ws);
-  exec.copy(norms + 1, norms, sizeof(double));
-  comm.all_reduce(exec, span_on<E, double>(norms + 1, 1), reduction::sum).wait(exec);
-  exec.for_each_index(1, roots_of_squares{norms, static_cast<double>(comm.size())});
+  auto* const sums = ws.template take<sum_type>(2).data;
+  reduce_into(exec, sums, x.size(), squared_element<In>{x.data()}, plus_squares(), sum_type(), ws);
+  exec.copy(sums + 1, sums, sizeof(sum_type));
+  auto const parts = span_on<E, double>(reinterpret_cast<double*>(sums + 1), sizeof(sum_type) / sizeof(double));
+  comm.all_reduce(exec, parts, reduction::sum).wait(exec);
+  exec.for_each_index(1, roots_of_squares<sum_type>{sums, norms, static_cast<double>(comm.size())});
   return norms;
 }
 
@@ -60,7 +66,9 @@ double* take_norms(E const& exec, Comm& comm, span_on<E, In> x, workspace_on<E>&
 
 /// The workspace bytes that `clip_to_mean_norm` and `clamp_to_mean_norm` need for n elements.
 constexpr std::size_t mean_norm_workspace_bytes(std::uint64_t n) {
-  return scratch_for<double>(2) + detail::reduce_scratch_bytes<double>(n) + detail::scratch_alignment;
+  using detail::wide_squares;
+  return scratch_for<double>(2) + scratch_for<wide_squares>(2) + detail::reduce_scratch_bytes<wide_squares>(n) +
+         detail::scratch_alignment;
 }
 
 /// Scales the rank's gradient, in place, to a norm of at most sqrt(mean over the ranks of |gradient|^2). All ranks call
@@ -68,10 +76,10 @@ constexpr std::size_t mean_norm_workspace_bytes(std::uint64_t n) {
 /// gradients of all tensors.
 ///
 ///   requires    ws of mean_norm_workspace_bytes(gradient.size()) bytes
-///   complexity  an all-reduce of one double; reads the gradient twice; allocates nothing
+///   complexity  an all-reduce of one double, or of three doubles for gradients of doubles; reads the gradient twice;
+///               allocates nothing
 ///   on NaN      if the norm of one rank's gradient is NaN or infinite, the gradients of all ranks are unchanged. A
-///               gradient with norm 0 is also unchanged. A gradient of doubles below 1e-162 has norm 0, since the
-///               squares underflow
+///               gradient with norm 0 is also unchanged
 ///   reference   the released code of Deep Gradient Compression (Lin, Han, Mao, Wang and Dally, ICLR 2018)
 template <real In, executor E, class Comm>
 void clip_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, workspace_on<E>& ws) {

@@ -3,6 +3,7 @@
 
 #include <pith/codec/context.hpp>
 #include <pith/core/detail/convert.hpp>
+#include <pith/core/detail/squares.hpp>
 #include <pith/core/detail/summation.hpp>
 #include <pith/core/error.hpp>
 
@@ -13,14 +14,16 @@ namespace pith::inline PITH_ABI {
 
 namespace detail {
 
-/// `*squares` is a sum of squares, whose square root is a norm. Replaces *squares by the factor that reduces the norm
-/// to `most`. The factor is 1 if the norm is at most `most`, or not finite.
+/// Sets *factor to the factor that reduces the norm of a tensor to `most`. The factor is 1 if the norm is at most
+/// `most`, or not finite.
+template <class Sum>
 struct factor_to_norm {
-  double* squares;
+  Sum const* sum;
+  double* factor;
   double most;
   PITH_HD void operator()(std::uint64_t) const {
-    auto const norm = sqrt(*squares);
-    *squares = is_finite(norm) && norm > most ? most / norm : 1;
+    auto const norm = root(*sum);
+    *factor = is_finite(norm) && norm > most ? most / norm : 1;
   }
 };
 
@@ -39,13 +42,15 @@ struct clamp_to {
 template <class To, class From, executor E>
 void clip_to_norm(E const& exec, std::uint64_t n, From const* from, To* to, double most, workspace_on<E>& ws) {
   auto const scope = ws.mark();
-  auto* const squares = ws.template take<double>(1).data;
-  reduce_into(exec, squares, n, square_of<From>{from}, plus(), 0.0, ws);
-  exec.for_each_index(1, factor_to_norm{squares, most});
-  exec.for_each_index(n, scale_by<To, From>{from, to, squares});
+  using sum_type = squares<accum<From>>;
+  auto* const sum = ws.template take<sum_type>(1).data;
+  auto* const factor = ws.template take<double>(1).data;
+  reduce_into(exec, sum, n, squared_element<From>{from}, plus_squares(), sum_type(), ws);
+  exec.for_each_index(1, factor_to_norm<sum_type>{sum, factor, most});
+  exec.for_each_index(n, scale_by<To, From>{from, to, factor});
 }
 constexpr std::size_t clip_scratch_bytes(std::uint64_t n) {
-  return scratch_for<double>(1) + reduce_scratch_bytes<double>(n);
+  return scratch_for<wide_squares>(1) + scratch_for<double>(1) + reduce_scratch_bytes<wide_squares>(n);
 }
 
 }  // namespace detail
@@ -56,6 +61,7 @@ constexpr std::size_t clip_scratch_bytes(std::uint64_t n) {
 ///
 ///   requires    0 < most < infinity, ranks >= 1 (std::invalid_argument)
 ///   on NaN      if the norm of a tensor is NaN or infinite, the tensor is not scaled
+///   errors      a ratio of `most` and the norm below 2^-126 loses digits as a float
 ///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018, section 3.2
 class clipping {
  public:

@@ -21,12 +21,16 @@ namespace pith::inline PITH_ABI {
 /// decode to P Q'^T, which is the projection of M on the column space of P.
 ///
 /// In an exchange, two all-reduces sum the ranks' factors: first P, then Q'. The decoded P Q'^T is then the projection
-/// of the mean of M over all ranks. The next step starts with this Q' (warm start). Outside an exchange, each step
-/// starts with another random Q. A gradient_exchange sums the factors P of all tensors in one transfer, and the factors
-/// Q' in another transfer.
+/// of the mean of M over all ranks. The next step starts with this Q' (warm start). A column of this Q' that is far
+/// from 1 is multiplied by a power of two, which does not change orth(M Q'). Outside an exchange, each step starts with
+/// another random Q. A gradient_exchange sums the factors P of all tensors in one transfer, and the factors Q' in
+/// another transfer.
 ///
 ///   emits       (rows + columns) r values of accum<In>: P, then Q', row-major
-///   requires    rank >= 1, 1 <= min_rate < infinity; a matrix shape, in which `rows` divides n (std::invalid_argument)
+///   requires    rank >= 1, 1 <= min_rate < infinity; a matrix shape, in which `rows` divides n
+///               (std::invalid_argument). If all magnitudes are below the largest number of accum<In> divided by 5
+///               ranks max(rows, columns), P and Q' are finite. Larger elements may make the mean NaN. Magnitudes below
+///               2^-100 (for double, 2^-960) lose digits
 ///   state       replicated: P and Q. No state in a chain
 ///   complexity  4 r flop per element to encode, and 6 r flop per element in an exchange, in double; reads M twice;
 ///               scratch memory of n / 8 bytes, plus 8 r bytes per row and per column
@@ -190,7 +194,8 @@ class power_sgd : public codec_base {
   std::uint64_t q_size(shape const& dims) const { return dims.columns() * rank(dims); }
 
   /// Replaces a column of a factor with random numbers if the column is zero or contains NaN or infinity. Without this
-  /// replacement, such a column would stay zero or NaN in all later steps.
+  /// replacement, such a column would stay zero or NaN in all later steps. Multiplies other columns by powers of two,
+  /// so that the product of M and the factor has about the scale of M, not its square.
   template <class E, class A>
   void renew(E const& exec, encoding_id const& id, shape const& dims, std::uint64_t rows, A* factor) const {
     exec.for_each_block(rank(dims), detail::renew_column<A>{draws(shared(id)), factor, rows, rank(dims)});

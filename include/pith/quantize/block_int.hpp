@@ -20,7 +20,7 @@ struct narrow_scale {
 /// The scale of a bucket is its largest magnitude divided by `levels`. A symbol is an integer in two's complement, and
 /// decodes to the integer times the scale.
 template <int Bits>
-struct block_int_rule : norm_terms<norm::max> {
+struct block_int_rule : largest_terms {
   static constexpr int bits = Bits;
   static constexpr bool draws = false;
   static constexpr bool is_reproducible = true;
@@ -47,11 +47,19 @@ struct block_int_rule : norm_terms<norm::max> {
     auto const sign = -sign_bit(x);
     return static_cast<std::uint32_t>((level ^ sign) - sign) & ((1u << Bits) - 1);
   }
+  template <class A>
+  PITH_HD A scaled(narrow_scale<A> scale, A power) const {
+    return refine(scale) * power;
+  }
   /// The integer has at most 7 significant bits and the scale has 8 significant bits, so their product is exact.
   template <class A>
-  PITH_HD A value(std::uint32_t symbol, narrow_scale<A> scale) const {
+  PITH_HD A value(std::uint32_t symbol, A scale) const {
     auto const level = static_cast<std::int32_t>(symbol << (32 - Bits)) >> (32 - Bits);
-    return static_cast<A>(level) * refine(scale);
+    return static_cast<A>(level) * scale;
+  }
+  template <class A>
+  PITH_HD A value(std::uint32_t symbol, narrow_scale<A> scale) const {
+    return value(symbol, refine(scale));
   }
 };
 
@@ -62,7 +70,8 @@ struct block_int_rule : norm_terms<norm::max> {
 ///
 ///   emits       n symbols of Bits bits, in two's complement; side information: one bfloat16 scale per bucket, rounded
 ///               up to 8 significant bits
-///   requires    a bucket size of 0 (the whole tensor) or a multiple of 8; the default is 128
+///   requires    a bucket size of 0 (the whole tensor) or a multiple of 8; the default is 128. For double, the range of
+///               scales is that of bfloat16, 2^-133 to 2^128. A bucket decodes to zeros below this range
 ///   complexity  one division per element
 ///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or if its scale exceeds the largest bfloat16.
 ///               Elements within 1 % of the largest finite number of type half or float may decode to infinity

@@ -90,7 +90,7 @@ PITH_HD inline std::uint32_t tree_code(float twice) {
   return point + static_cast<std::uint32_t>(known >= cells.edge[point]);
 }
 
-struct eight_bit_rule : norm_terms<norm::max> {
+struct eight_bit_rule : largest_terms {
   static constexpr int bits = 8;
   static constexpr bool draws = false;
   static constexpr bool is_reproducible = true;
@@ -110,6 +110,10 @@ struct eight_bit_rule : norm_terms<norm::max> {
     auto const twice = 2 * static_cast<float>(magnitude(x) / scale);
     auto const point = how == snap::floor ? tree_code<snap::floor>(twice) : tree_code<snap::nearest>(twice);
     return static_cast<std::uint32_t>(sign_bit(x)) << 7 | point;
+  }
+  template <class A>
+  PITH_HD A scaled(A scale, A power) const {
+    return scale * power;
   }
   /// The product is exact in double precision. A fused multiply-add therefore gives the same result as a product and a
   /// sum.

@@ -60,7 +60,8 @@ struct natural_rule {
 ///
 ///   emits       n symbols of Bits bits, which contain sign and exponent; no side information
 ///   requires    Bits = 8 or 9. The range of magnitudes is 2^-108 to 2^18 for 8 bits, and 2^-126 to 2^127 for 9 bits.
-///               Larger magnitudes become the largest power, and smaller magnitudes become zero or the smallest power
+///               Larger magnitudes become the largest power, and smaller magnitudes become zero or the smallest power.
+///               A mean whose sum over the ranks overflows is infinite
 ///   complexity  one read of x, 16 random bits per element
 ///   on NaN      NaN or infinity decodes to NaN, and other elements are not affected. Half values above 2^15 may be
 ///               rounded up to infinity

@@ -95,9 +95,10 @@ class one_bit : public codec_base {
                     values_on<E, In> x) const {
     using body = detail::look_up_means<In, by_row, E::items_per_block>;
     auto const* const all = side_as<means<In>>(in.side);
-    exec.for_each_block(
-        detail::blocks_for(dims.n, E::items_per_block),
-        body{in.values.data, all, in.stride, in.ranks, ext::tensor_sink<In>{x.data, factor}, dims.n, dims.columns()});
+    auto const by = detail::split_factor(factor, in.ranks);
+    auto const to = ext::tensor_sink<In>{x.data, by.after};
+    exec.for_each_block(detail::blocks_for(dims.n, E::items_per_block),
+                        body{in.values.data, all, in.stride, in.ranks, to, by.before, dims.n, dims.columns()});
   }
 };
 

@@ -1,6 +1,7 @@
 // pith/quantize/qsgd.hpp — stochastic rounding to equally spaced levels up to a bucket's norm.
 #pragma once
 
+#include <pith/core/detail/squares.hpp>
 #include <pith/quantize/scalar_quantizer.hpp>
 
 #include <algorithm>
@@ -27,15 +28,33 @@ PITH_HD inline A round_up(double v) {
   return bits_as<A>(static_cast<word>((bits + mask) & ~mask));
 }
 
-/// The statistic from which a bucket's norm is computed: the sum of squares or the largest magnitude.
+/// The largest magnitude of a bucket, as a statistic.
+struct largest_terms {
+  template <class A>
+  PITH_HD double measure(A x) const {
+    return magnitude(static_cast<double>(x));
+  }
+  PITH_HD double merge(double a, double b) const { return larger{}(a, b); }
+};
+
+/// The statistic from which a bucket's norm is computed: the sum of squares or, in the type of this sum, the largest
+/// magnitude.
 template <norm Of>
 struct norm_terms {
   template <class A>
-  PITH_HD double measure(A x) const {
-    auto const v = static_cast<double>(x);
-    return Of == norm::l2 ? v * v : magnitude(v);
+  PITH_HD squares<A> measure(A x) const {
+    if constexpr (Of == norm::l2) return squared(x);
+    return {largest_terms().measure(x)};
   }
   PITH_HD double merge(double a, double b) const { return Of == norm::l2 ? a + b : larger{}(a, b); }
+  PITH_HD wide_squares merge(wide_squares const& a, wide_squares const& b) const {
+    if constexpr (Of == norm::l2) return a + b;
+    return {larger{}(a.usual, b.usual)};
+  }
+  PITH_HD static double length(double statistic) { return Of == norm::l2 ? root(statistic) : statistic; }
+  PITH_HD static double length(wide_squares const& statistic) {
+    return Of == norm::l2 ? root(statistic) : statistic.usual;
+  }
 };
 
 /// The scale of a bucket is called unit, and is norm / levels. A symbol is an integer in two's complement, and decodes
@@ -53,10 +72,11 @@ struct qsgd_rule {
   norm of;
 
   template <class A>
-  PITH_HD double measure(A x) const {
+  PITH_HD squares<A> measure(A x) const {
     return of == norm::l2 ? norm_terms<norm::l2>().measure(x) : norm_terms<norm::max>().measure(x);
   }
-  PITH_HD double merge(double a, double b) const {
+  template <class Statistic>
+  PITH_HD Statistic merge(Statistic const& a, Statistic const& b) const {
     return of == norm::l2 ? norm_terms<norm::l2>().merge(a, b) : norm_terms<norm::max>().merge(a, b);
   }
   template <class F>
@@ -64,11 +84,14 @@ struct qsgd_rule {
     of == norm::l2 ? f(norm_terms<norm::l2>()) : f(norm_terms<norm::max>());
   }
 
+  /// The unit is NaN if the largest decoded magnitude may be infinite. With norm::l2, the norm itself may overflow,
+  /// because only an element as large as the norm decodes to `levels` units.
   template <class A>
-  PITH_HD A finish(double statistic, std::uint64_t, A) const {
-    auto const length = of == norm::l2 ? sqrt(statistic) : statistic;
+  PITH_HD A finish(squares<A> const& statistic, std::uint64_t, A) const {
+    auto const is_l2 = of == norm::l2;
+    auto const length = is_l2 ? norm_terms<norm::l2>::length(statistic) : norm_terms<norm::max>::length(statistic);
     auto const unit = round_up<digits, A>(length / levels);
-    return is_finite(unit * static_cast<A>(levels)) ? unit : finite_or_nan(unit * static_cast<A>(levels));
+    return is_finite(is_l2 ? unit : unit * static_cast<A>(levels)) ? unit : A{written_nan<A>};
   }
 
   /// Two factors whose product is 65536 / unit. So |x| * near * inverse is |x| / unit as a 16.16 fixed-point number.
@@ -94,6 +117,10 @@ struct qsgd_rule {
     return static_cast<std::uint32_t>((level ^ sign) - sign) & ((1u << Bits) - 1);
   }
   template <class A>
+  PITH_HD A scaled(A unit, A power) const {
+    return unit * power;
+  }
+  template <class A>
   PITH_HD A value(std::uint32_t symbol, A unit) const {
     auto const level = static_cast<std::int32_t>(symbol << (32 - Bits)) >> (32 - Bits);
     return static_cast<A>(level) * unit;
@@ -110,8 +137,8 @@ struct qsgd_rule {
 ///   requires    1 <= levels <= 2^(Bits-1) - 1 (the default is the maximum); a bucket size of 0 or a multiple of 8 (the
 ///               default is 128)
 ///   complexity  16 random bits per element
-///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or if its norm overflows. Half values within
-///               one level of 65504 may be rounded up to infinity
+///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or if a level overflows. Elements within one
+///               level of the largest finite number of their type may be rounded up to infinity
 ///   properties  unbiased up to 2^-16 of a level; omega = min(b / (4 s^2), sqrt(b) / s) for b elements per bucket and s
 ///               levels; reproducible. For double, qsgd is reproducible only if sums are compiled without fused
 ///               multiply-add, because squares are inexact

@@ -50,6 +50,9 @@ struct rule_types<R, A> {
 /// Optional:
 ///
 ///     refined   refine(scale)                           the argument of `code` that replaces the scale
+///     scaled    scaled(scale, A power)                  an argument of `value` that replaces the scale, and multiplies
+///                                                       the decoded value by a power of two. Without `scaled`, the
+///                                                       sum of several payloads may overflow if the mean does not
 ///     bool      is_scale_free                           true if `code` needs no scale. The pass that computes
 ///                                                       the statistics of large buckets then also writes symbols
 ///     double statistic::*members[]                      all members of the statistic, if `merge` merges each member
@@ -74,6 +77,12 @@ PITH_HD auto refine(R const& rule, Scale scale) {
     return scale;
   }
 }
+
+/// True if the rule has `scaled`.
+template <class R, class A>
+concept scalable = measures<R, A> && requires(R const& r, scale_of<R, A> scale, A power, std::uint32_t symbol) {
+  { r.value(symbol, r.scaled(scale, power)) } -> std::same_as<A>;
+};
 
 /// Returns scales[j]. For a rule without scales, the function reads no memory.
 template <class Scale>

@@ -3,6 +3,7 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/stage.hpp>
+#include <pith/core/detail/split_factor.hpp>
 #include <pith/ext/source.hpp>
 #include <pith/quantize/detail/decode_block.hpp>
 #include <pith/quantize/detail/large_buckets.hpp>
@@ -112,8 +113,14 @@ class scalar_quantizer : public codec_base {
     constexpr auto span = E::items_per_block;
     auto const over = blocks(cx.dims.n, span);
     auto const* const scales = side_as<scale<In>>(in.side);
-    auto const from = detail::parts_of<Rule, accum<In>>{rule_, over, in.values.data, scales, in.stride, in.ranks};
-    cx.exec.for_each_block(over.count(), detail::dequantize_block<Rule, Sink, accum<In>, span>{from, to});
+    auto body = detail::dequantize_block<Rule, Sink, accum<In>, span>{
+        {rule_, over, in.values.data, scales, in.stride, in.ranks}, to};
+    if constexpr (splits_factor<In, Sink>) {
+      auto const factor = detail::split_factor(body.to.factor, in.ranks);
+      body.from.before = factor.before;
+      body.to.factor = factor.after;
+    }
+    cx.exec.for_each_block(over.count(), body);
   }
 
   /// Returns a number g. For any a and b, the payload of the elements [a g, b g) consists of two slices of the whole
@@ -125,6 +132,13 @@ class scalar_quantizer : public codec_base {
  private:
   template <class In>
   static constexpr bool has_scale = detail::measures<Rule, accum<In>>;
+  /// True if `decode_sum_to` multiplies the values before it adds them. A sum of half values does not overflow a float,
+  /// and the product of a half value with a small factor would lose digits.
+  template <class In, class Sink>
+  static constexpr bool splits_factor =
+      !std::same_as<In, half> && detail::scalable<Rule, accum<In>> && requires(Sink sink) {
+    sink.factor;
+  };
   template <class In>
   using scale = scale_of<Rule, accum<In>>;
   template <class In>

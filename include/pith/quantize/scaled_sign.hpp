@@ -23,6 +23,10 @@ struct scaled_sign_rule : sign_symbols {
     return finite_or_nan(static_cast<A>(sum / static_cast<double>(count)));
   }
   template <class A>
+  PITH_HD A scaled(A scale, A power) const {
+    return scale * power;
+  }
+  template <class A>
   PITH_HD A value(std::uint32_t symbol, A scale) const {
     return bits_as<A>(bits_as<bits_of<A>>(scale) ^ (static_cast<bits_of<A>>(symbol) << (8 * sizeof(A) - 1)));
   }

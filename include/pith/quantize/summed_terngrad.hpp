@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/core/buffer.hpp>
+#include <pith/core/detail/split_factor.hpp>
 #include <pith/core/detail/summation.hpp>
 #include <pith/quantize/detail/summed_levels.hpp>
 #include <pith/quantize/terngrad.hpp>
@@ -47,10 +48,10 @@ struct scale_levels {
   using A = accum<In>;
   Level const* levels;
   A const* scale;
-  A share;
+  split_factor<A> share;
   In* x;
   PITH_HD void operator()(std::uint64_t i) const {
-    x[i] = element_cast<In>(static_cast<A>(levels[i]) * *scale * share);
+    x[i] = element_cast<In>(static_cast<A>(levels[i]) * (*scale * share.before) * share.after);
   }
 };
 
@@ -67,6 +68,7 @@ struct scale_levels {
 ///   complexity  two rounds: a maximum of one value, and a sum; reads x twice; scratch memory of 24 bytes (for moments)
 ///               per tile of 16,384 elements
 ///   on NaN      a single NaN or infinity on any rank makes the mean NaN on all ranks
+///   errors      as terngrad
 ///   properties  in a chain after summable stages, as in pca(basis) | summed_terngrad(), an exchange also sums the
 ///               symbols. Such a chain encodes x in both rounds. Unbiased for the clipped gradient. There is no error
 ///               bound for the x of one rank, because another rank may determine the scale
@@ -140,12 +142,14 @@ class summed_terngrad : public codec_base {
     using A = accum<In>;
     auto* const scale = replicated.scale.data();
     if (round == 0) return cx.exec.for_each_index(1, detail::take_scale<A>{side_as<A>(in.bytes), scale});
-    decode_levels<In>(cx.exec, cx.dims, cx.ranks, in.bytes, scale, A{1} / static_cast<A>(cx.ranks), x);
+    decode_levels<In>(cx.exec, cx.dims, cx.ranks, in.bytes, scale,
+                      detail::split_factor(A{1} / static_cast<A>(cx.ranks), cx.ranks), x);
   }
   template <real In, executor E>
   void contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
                     state<In, E> const& replicated) const {
-    decode_levels<In>(cx.exec, cx.dims, cx.ranks, produced, replicated.scale.data(), 1, sent);
+    decode_levels<In>(cx.exec, cx.dims, cx.ranks, produced, replicated.scale.data(),
+                      detail::split_factor(accum<In>{1}, 1), sent);
   }
 
  private:
@@ -162,7 +166,7 @@ class summed_terngrad : public codec_base {
   }
   template <class In, class E>
   void decode_levels(E const& exec, shape const& dims, unsigned ranks, span_on<E, std::byte const> sums,
-                     accum<In> const* scale, accum<In> share, values_on<E, In> x) const {
+                     accum<In> const* scale, detail::split_factor<accum<In>> share, values_on<E, In> x) const {
     detail::with_level(ranks, [&]<class Level>(Level) {
       exec.for_each_index(dims.n, detail::scale_levels<In, Level>{side_as<Level>(sums), scale, share, x.data});
     });

@@ -71,6 +71,10 @@ struct terngrad_rule {
     return qsgd().code(x, scale, random);
   }
   template <class A>
+  PITH_HD A scaled(A scale, A power) const {
+    return scale * power;
+  }
+  template <class A>
   PITH_HD A value(std::uint32_t symbol, A scale) const {
     return qsgd().value(symbol, scale);
   }
@@ -93,6 +97,8 @@ struct terngrad_rule {
 ///               multiple of 8
 ///   complexity  16 random bits per element
 ///   on NaN      a bucket that contains NaN or infinity decodes to NaN
+///   errors      for double, squares of magnitudes above 1e154 overflow, and those below 1e-162 underflow. A bucket of
+///               such magnitudes is not clipped
 ///   properties  terngrad(unclipped) is unbiased up to 2^-16 of s, with omega = (sqrt(b) - 1) / 2 + 2^-16 for b
 ///               elements per bucket; with error feedback, use damped(terngrad(unclipped)). With clipping, terngrad is
 ///               unbiased for the clipped gradient, without an error bound for x. Reproducible. For double, terngrad is

@@ -55,6 +55,8 @@ struct gaussian_rule {
 /// `threshold_estimator`:
 ///
 ///   complexity  one pass for the moments, one pass per correction, one to count the result, and two to write
+///   errors      for double, squares of magnitudes above 1e154 overflow, and those below 1e-162 underflow. The first
+///               threshold is then |mean|, and more or fewer entries may be kept
 ///   reference   Shi, Chu, Cheung and See, Understanding Top-k Sparsification in Distributed Deep Learning, 2019. The
 ///               20 fine corrections are those of Ok-Topk. If too many entries pass the final threshold, gaussian_k
 ///               uses the smallest tried threshold whose entries fit into the payload. If no tried threshold is large

@@ -135,6 +135,8 @@ struct learn_from {
 ///               write. For the gamma distribution, the first pass computes one logarithm per value, and one thread
 ///               computes the quantile
 ///   on NaN      as threshold_estimator. Zeros are also excluded from the fit
+///   errors      for double, squares of magnitudes above 1e154 overflow, and those below 1e-162 underflow. Pareto
+///               stages then fit an exponential distribution
 ///   reference   Abdelmoniem, Elzanaty, Alouini and Canini, An Efficient Statistical-based Gradient Compression
 ///               Technique for Distributed Training Systems (SIDCo), MLSys 2021, with differences. The fraction of
 ///               entries that a stage keeps depends on the number of survivors, so that later stages correct errors of

@@ -132,7 +132,8 @@ struct random_words {
 ///   state       codewords and dual vectors in the executor's memory. Both are computed from the codebook and are not
 ///               saved
 ///   complexity  2^(Bits + 1) flop per element to encode
-///   on NaN      a NaN or infinity makes its run NaN. Doubles are rounded to floats
+///   on NaN      a NaN or infinity makes its run NaN, and so does a length that overflows. Doubles are rounded to
+///               floats, so that those below 1e-45 become 0 and those above 3.4e38 become infinite
 ///   properties  unbiased up to 2^-22. omega = K |G^-1| - 1, where |G^-1| is the largest row sum of magnitudes. For a
 ///               run, E|a c - x|^2 = a^2 - |x|^2, and a^2 <= K |G^-1| |x|^2. omega is w - 1 if the codewords are evenly
 ///               spread, so that G is K / w times the identity. With infinitely many evenly spread codewords, the

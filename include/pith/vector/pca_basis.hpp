@@ -45,9 +45,12 @@ class pca_basis {
                     "pca_basis::fit: samples must be at least 2 tensors of at least 1 element, got ", samples.count(),
                     " of ", samples.n());
     auto const x = detail::centred(samples, options.about);
-    detail::require(std::isfinite(detail::dot(x.rows.data(), x.rows.data(), x.rows.size())),
-                    "pca_basis::fit: samples must have finite squares");
+    auto const require_finite = [](double value) {
+      detail::require(std::isfinite(value), "pca_basis::fit: samples must have finite squares");
+    };
+    require_finite(detail::dot(x.rows.data(), x.rows.data(), x.rows.size()));
     auto of = detail::principal_components(x, options, solver);
+    require_finite(of.values.front());
     return pca_basis(samples.order(), samples.slice(), std::move(of.vectors), x.mean, std::move(of.values));
   }
 

@@ -27,10 +27,13 @@ struct pca_options {
 
 namespace detail {
 
-/// The matrix X of m samples (slices) with K elements each, row-major, after subtraction of the means.
+/// The matrix X of m samples (slices) with K elements each, row-major, after subtraction of the means. The rows are
+/// those of 2^-exponent X, whose largest magnitude is in [1/2, 1), so that fourth powers neither overflow nor
+/// underflow.
 struct centred_samples {
   std::vector<double> rows, mean;
   std::size_t m, slice;
+  int exponent = 0;
 
   double const* row(std::size_t i) const { return rows.data() + i * slice; }
 };
@@ -46,6 +49,16 @@ std::vector<double> mean_of(slice_samples<A> const& samples, centring about) {
   return mean;
 }
 
+/// Divides the numbers by the power of two that brings their largest magnitude to [1/2, 1). Returns its exponent.
+inline int take_exponent(std::vector<double>& values) {
+  double largest = 0;
+  for (auto const v : values) largest = std::max(largest, std::abs(v));
+  int exponent = 0;
+  if (std::isfinite(largest)) std::frexp(largest, &exponent);
+  for (auto& v : values) v = std::ldexp(v, -exponent);
+  return exponent;
+}
+
 template <class A>
 centred_samples centred(slice_samples<A> const& samples, centring about) {
   auto const slice = samples.slice(), slices = samples.kept_slices();
@@ -56,6 +69,7 @@ centred_samples centred(slice_samples<A> const& samples, centring about) {
     auto const* const mean = of.mean.data() + i % slices * slice % of.mean.size();
     for (std::uint64_t j = 0; j < slice; ++j) of.rows.push_back(static_cast<double>(x[j]) - mean[j]);
   }
+  of.exponent = take_exponent(of.rows);
   return of;
 }
 
@@ -136,7 +150,7 @@ spectrum principal_components(centred_samples const& x, pca_options const& optio
   auto const is_short = x.m < x.slice;
   auto of = is_short ? solver(gram(x), x.m, count) : solver(covariance(x), x.slice, count);
   if (is_short) of.vectors = through_samples(x, of.vectors);
-  for (auto& v : of.values) v = std::max(v, 0.0);
+  for (auto& v : of.values) v = std::ldexp(std::max(v, 0.0), 2 * x.exponent);
   if (of.vectors.empty()) of.vectors.assign(x.slice, 0), of.vectors[0] = 1;
   straighten(of.vectors, x.slice);
   for (std::size_t k = 0; k < of.vectors.size(); k += x.slice) make_largest_positive(of.vectors.data() + k, x.slice);

@@ -5,8 +5,8 @@
 #include <pith/codec/detail/entry_sum.hpp>
 #include <pith/codec/transfer.hpp>
 #include <pith/core/detail/convert.hpp>
+#include <pith/core/detail/split_factor.hpp>
 
-#include <bit>
 #include <cstddef>
 
 namespace pith::inline PITH_ABI::detail {
@@ -40,18 +40,18 @@ void decode_mean(C const& c, context<In, E> const& cx, received_on<E> in, values
     if (c.most_entries(cx.dims) > 0)
       return decode_entry_sum<In>(c, cx, in.bytes, in.stride, cx.ranks, share, x, replicated);
   }
-  auto const down = accum<In>{1} / static_cast<accum<In>>(std::bit_ceil(cx.ranks));
   auto const one = cx.ws.template take<In>(cx.dims.n);
   auto const sum = cx.ws.template take<accum<In>>(cx.dims.n);
+  auto const by = split_factor(share, cx.ranks);
   for (unsigned rank = 0; rank < cx.ranks; ++rank) {
     decode_payload<In>(c, cx.from_rank(rank), in.from(rank, size), one, replicated);
     if (rank == 0) {
-      cx.exec.for_each_index(cx.dims.n, scale<accum<In>, In>{one.data, sum.data, down});
+      cx.exec.for_each_index(cx.dims.n, scale<accum<In>, In>{one.data, sum.data, by.before});
     } else {
-      cx.exec.for_each_index(cx.dims.n, add_scaled<accum<In>, In>{one.data, sum.data, down});
+      cx.exec.for_each_index(cx.dims.n, add_scaled<accum<In>, In>{one.data, sum.data, by.before});
     }
   }
-  cx.exec.for_each_index(cx.dims.n, scale<In, accum<In>>{sum.data, x.data, share / down});
+  cx.exec.for_each_index(cx.dims.n, scale<In, accum<In>>{sum.data, x.data, by.after});
 }
 
 }  // namespace pith::inline PITH_ABI::detail

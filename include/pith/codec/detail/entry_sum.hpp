@@ -3,9 +3,9 @@
 
 #include <pith/codec/detail/entries.hpp>
 #include <pith/core/detail/convert.hpp>
+#include <pith/core/detail/split_factor.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -58,7 +58,7 @@ struct add_entries {
   std::uint64_t n;
   A* sums;  ///< in and out: the partial sums over the ranks of earlier passes
   bool is_first, is_last;
-  A down, factor;  ///< a power of two, which prevents overflow, and the factor from the sum to x
+  split_factor<A> factor;
   In* x;
 
   template <team Team>
@@ -75,7 +75,7 @@ struct add_entries {
     for (unsigned rank = 0; rank < ranks; ++rank) add(team, sum, rank, t, count);
     if (is_last) {
       auto* const out = x + first;
-      auto const share = factor;
+      auto const share = factor.after;
       team.for_each(count, [=](std::uint32_t i) { out[i] = saturated_cast<In>(share * sum[i]); });
     } else {
       team.for_each(count, [=](std::uint32_t i) { kept[i] = sum[i]; });
@@ -90,10 +90,10 @@ struct add_entries {
     auto const* const indices = all.indices + start[0];
     auto const* const values = all.values + start[0];
     auto const first = static_cast<std::uint32_t>(t * items_per_block);
-    auto const scale = down;
+    auto const share = factor.before;
     team.for_each(start[1] < start[0] ? 0 : start[1] - start[0], [=](std::uint32_t j) {
       auto const i = indices[j] - first;
-      if (i < count) sum[i] += scale * element_cast<A>(values[j]);
+      if (i < count) sum[i] += share * element_cast<A>(values[j]);
     });
   }
 };
@@ -133,7 +133,6 @@ void decode_entry_sum(C const& c, context<In, E> const& cx, span_on<E, std::byte
   auto const size = payload_bytes<In>(c, cx.dims);
   auto const by = entry_sum<In>{cx.dims.n, c.most_entries(cx.dims), ranks};
   auto const tiles = by.tiles();
-  auto const down = A{1} / static_cast<A>(std::bit_ceil(ranks));
   auto const lists = entry_lists<In>{cx.ws.template take<std::uint32_t>(by.entries()).data,
                                      cx.ws.template take<In>(by.entries()).data, by.room, by.stride()};
   auto* const starts = cx.ws.template take<std::uint32_t>(ranks * (tiles + 1)).data;
@@ -146,7 +145,7 @@ void decode_entry_sum(C const& c, context<In, E> const& cx, span_on<E, std::byte
     }
     cx.exec.for_each_index(some * (tiles + 1), find_tiles<In>{lists, tiles, starts});
     cx.exec.for_each_block(tiles, add_entries<In>{lists, tiles, starts, some, cx.dims.n, sums, from == 0,
-                                                  from + some == ranks, down, factor / down, x.data});
+                                                  from + some == ranks, split_factor<A>(factor, ranks), x.data});
   }
 }
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// The elements that a codec encodes on this rank: the whole tensor, or inside a collective a part of the tensor. If an
 /// error e of these elements is missing from the mean over the ranks, the mean is that of gradients without weight x e
@@ -162,4 +162,4 @@ buffer<A, E> move_feedback(E const& exec, feedback_places<A> const& from, feedba
   return rest;
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

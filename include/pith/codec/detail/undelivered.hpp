@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// Adds the residual to the gradient g. The residual becomes the part of the sum that In cannot represent, and stays
 /// unchanged where the sum is NaN or infinite.
@@ -66,4 +66,4 @@ class undelivered {
   bool is_rounded_ = false;  ///< whether the residual is only the rounding error of a step
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -91,4 +91,4 @@ inline std::vector<bool> owing_in(std::string_view saved, std::string_view own) 
   return owes;
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

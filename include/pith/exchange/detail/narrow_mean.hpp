@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 /// to[i] is the mean of element i of all ranks' pieces. The values are added in float, in rank order, and the mean is
 /// rounded once. Each value is first divided by a power of two, so that the sum does not overflow.
@@ -42,4 +42,4 @@ void average(E const& exec, element_kind kind, span_on<E, std::byte> pieces, uns
   });
 }
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+namespace pith::inline PITH_ABI::detail {
 
 struct set_weight {
   double* to;
@@ -109,4 +109,4 @@ struct field_scaler final : field_visitor {
   bool divides, scales = false;
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

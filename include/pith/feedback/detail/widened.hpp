@@ -49,4 +49,4 @@ struct round_to {
   PITH_HD void operator()(std::uint64_t i) const { values[i] = element_cast<accum<In>>(saturated_cast<In>(values[i])); }
 };
 
-}  // namespace pith::inline v0::detail
+}  // namespace pith::inline PITH_ABI::detail

@@ -1,9 +1,9 @@
 // pith/lowrank/detail/approx_normal.hpp — approximately normal random numbers, and thin matrices of such numbers.
 #pragma once
 
-#include <pith/core/detail/summation.hpp>
 #include <pith/core/draws.hpp>
 #include <pith/core/element.hpp>
+#include <pith/lowrank/detail/normalize.hpp>
 
 #include <cstdint>
 
@@ -52,7 +52,8 @@ struct draw_bell {
   }
 };
 
-/// Replaces column c of Q with random numbers if the column is zero or contains NaN or infinity.
+/// Replaces column c of Q with random numbers if the column is zero or contains NaN or infinity. Otherwise multiplies
+/// the column by the power of two that `normalizing_power` returns.
 template <class A>
 struct renew_column {
   static constexpr std::uint32_t lanes = 256;
@@ -65,17 +66,14 @@ struct renew_column {
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t c) const {
     auto* const largest = fast.data();
     auto const self = *this;
+    largest_in_column(team, largest, thin_column<A>{q + c, columns, rank});
     team.for_each(constant<lanes>(), [=](std::uint32_t i) {
-      largest[i] = 0;
+      auto const is_valid = *largest > 0 && is_finite(*largest);
+      auto const times = normalizing_power(*largest);
       for (std::uint64_t j = i; j < self.columns; j += lanes) {
-        largest[i] = larger()(largest[i], static_cast<double>(magnitude(self.q[j * self.rank + c])));
-      }
-    });
-    merge_lanes(team, largest, constant<lanes>(), larger());
-    team.for_each(constant<lanes>(), [=](std::uint32_t i) {
-      if (*largest > 0 && is_finite(*largest)) return;
-      for (std::uint64_t j = i; j < self.columns; j += lanes) {
-        self.q[j * self.rank + c] = approx_normal<A>::at(self.random, j * self.rank + c);
+        auto& value = self.q[j * self.rank + c];
+        if (!is_valid) value = approx_normal<A>::at(self.random, j * self.rank + c);
+        if (is_valid && times != 1) value = static_cast<A>(times * static_cast<double>(value));
       }
     });
   }

@@ -4,6 +4,7 @@
 #include <pith/core/detail/summation.hpp>
 #include <pith/core/executor.hpp>
 #include <pith/lowrank/detail/exact_product.hpp>
+#include <pith/lowrank/detail/normalize.hpp>
 #include <pith/lowrank/detail/strided_sum.hpp>
 
 #include <algorithm>
@@ -200,6 +201,7 @@ struct gram_schmidt {
     auto* const sum = fast.sum.data();
     auto* const before = fast.before.data();
     for (std::uint64_t c = 0; c < rank; ++c) {
+      normalize(team, sum, c);
       multiply(team, sum, c, c);
       team.for_each(1u, [=](std::uint32_t) { *before = *sum; });
       for (int pass = 0; pass < 2; ++pass) {
@@ -217,6 +219,13 @@ struct gram_schmidt {
     team.for_each(constant<lanes>(), [=](std::uint32_t i) {
       for (std::uint64_t row = i; row < end; row += lanes) f(row);
     });
+  }
+  /// Multiplies column c by a power of two, so that the squares of its elements neither overflow nor underflow.
+  template <class Team>
+  PITH_HD void normalize(Team const& team, double* largest, std::uint64_t c) const {
+    auto const column = thin_column<double>{p + c, rows, rank};
+    largest_in_column(team, largest, column);
+    for_each_row(team, [=](std::uint64_t row) { column[row] *= normalizing_power(*largest); });
   }
   /// Sets *sum to the dot product of columns a and c of p.
   template <class Team>

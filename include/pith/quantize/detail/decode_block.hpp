@@ -20,7 +20,16 @@ struct parts_of {
   scale_of<Rule, A> const* scales;
   std::size_t stride;
   unsigned ranks;
+  A before = 1;  ///< a power of two by which decoded values are multiplied (split_factor.hpp)
 
+  /// Returns the scale at which decoded values are multiplied by `before`.
+  PITH_HD auto scale_of_bucket(scale_of<Rule, A> const* all, std::uint64_t b) const {
+    if constexpr (scalable<Rule, A>) {
+      return rule.scaled(scale_at(all, b), before);
+    } else {
+      return scale_at(all, b);
+    }
+  }
   PITH_HD std::uint8_t const* bytes_of(unsigned rank) const { return bytes + rank * stride; }
   PITH_HD scale_of<Rule, A> const* scales_of([[maybe_unused]] unsigned rank) const {
     if constexpr (!measures<Rule, A>) return nullptr;
@@ -40,7 +49,7 @@ struct parts_of {
     for (unsigned i = 0; i < octet; ++i) sum[i] = -A{0};  // -0 + v is v, also if v is 0 or -0
     for (unsigned rank = 0; rank < ranks; ++rank) {
       symbol_word<Rule::bits> symbols[octet] = {};
-      auto const scale = scale_at(scales_of(rank), b);
+      auto const scale = scale_of_bucket(scales_of(rank), b);
       run.template unpack<Rule::bits>(bytes_of(rank) + g * Rule::bits, symbols);
       for (unsigned i = 0; i < octet; ++i) sum[i] += Sink::rounded(rule.value(symbols[i], scale));
     }
@@ -139,11 +148,12 @@ struct dequantize_block {
       scales[k] = from.scales_of(rank + k) + run.bucket;
     }
     auto const* const before = fast.sum.data();
+    auto const parts = from;
     auto const rule = from.rule;
     auto const shift = rows_shift(run.width, width);
     team.for_each_in(count, width, [=](std::uint32_t j) {
-      scale_of<Rule, A> scale[Ranks];
-      for (unsigned k = 0; k < Ranks; ++k) scale[k] = scale_at(scales[k], j >> shift);
+      decltype(parts.scale_of_bucket(nullptr, 0)) scale[Ranks];
+      for (unsigned k = 0; k < Ranks; ++k) scale[k] = parts.scale_of_bucket(scales[k], j >> shift);
       return [=](std::uint32_t i) {
         auto sum = before[i];
         for (unsigned k = 0; k < Ranks; ++k) sum += Sink::rounded(rule.value(symbols[k][i], scale[k]));

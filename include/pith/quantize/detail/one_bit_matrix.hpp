@@ -115,6 +115,7 @@ struct look_up_means {
   std::size_t stride;
   unsigned ranks;
   tensor_sink<In> to;
+  A before;  ///< a power of two by which decoded values are multiplied (split_factor.hpp)
   std::uint64_t n, columns;
 
   template <team Team>
@@ -143,8 +144,9 @@ struct look_up_means {
       auto* const sum = fast.sum.data() + done;
       auto const* const symbols = fast.symbols.data() + done;
       auto const* const from = its + (ByRow ? row : column);
+      auto const share = before;
       team.for_each(width, [=](std::uint32_t i) {
-        sum[i] += tensor_sink<In>::rounded(one_bit_rule().value(symbols[i], from[ByRow ? 0 : i]));
+        sum[i] += share * tensor_sink<In>::rounded(one_bit_rule().value(symbols[i], from[ByRow ? 0 : i]));
       });
       done += width;
     }

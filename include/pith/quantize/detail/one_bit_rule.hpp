@@ -40,6 +40,10 @@ struct one_bit_rule : sign_symbols {
     auto const spoilt = finite_or_nan(above) * 0 + finite_or_nan(below) * 0;
     return {{above + spoilt, below + spoilt}};
   }
+  template <class A>
+  PITH_HD means<A> scaled(means<A> m, A power) const {
+    return {{m.of[0] * power, m.of[1] * power}};
+  }
   /// Selects a mean with bit operations, because compilers sometimes translate a conditional expression to a branch
   /// instead of a vector instruction.
   template <class A>
