@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/comm/detail/backoff.hpp>
+#include <pith/comm/detail/call_label.hpp>
 #include <pith/comm/detail/pending_transfers.hpp>
 #include <pith/comm/sub_communicators.hpp>
 #include <pith/comm/trace.hpp>
@@ -69,6 +70,10 @@ class exchange_pipeline {
 
   tensors& model() { return tensors_; }
   Comm& comm() { return comms_.all(); }
+
+  /// The number of the exchange in the labels of its calls.
+  std::uint32_t number() const { return number_; }
+  void set_number(std::uint32_t number) { number_ = number; }
 
   /// A change of codecs has two parts. prepare() makes the new states, and throws if a codec is wrong. apply() sets the
   /// codecs and states for the next steps.
@@ -234,7 +239,7 @@ class exchange_pipeline {
 
   void prepare() {
     if (copies_) copies_->take(exec_, tensors_);
-    if (verification_ == verify::each_step) require_equal_states(exec_, comms_.all(), tensors_);
+    if (verification_ == verify::each_step) require_equal_states(exec_, comms_.all(), tensors_, number_);
     if (weight_.size() > 0) agree_on_weight();
     tensors_.begin_step(exec_);
     for (auto& b : buckets_) b.begin_step(tensors_);
@@ -244,6 +249,7 @@ class exchange_pipeline {
   /// Computes this rank's factor, weight / total x number of ranks. The mean of the scaled gradients is then the
   /// weighted mean.
   void agree_on_weight() {
+    auto const by = calling({caller::step, number_, 0});
     exec_.for_each_index(1, set_weight{weight_.data(), own_weight_});
     comms_.all().all_reduce(exec_, weight_.view(), reduction::sum).wait(exec_);
     exec_.for_each_index(1, weight_share{weight_.data(), own_weight_ * comms_.size()});
@@ -281,6 +287,7 @@ class exchange_pipeline {
   }
   void start(std::size_t k) {
     auto const [bucket, round] = schedule_[k];
+    auto const by = calling({caller::step, number_, static_cast<std::uint32_t>(k + 1)});
     transfers_.start(traced(&log_, exchange_trace::work::transfer, bucket, round));
     gathered_bytes_ += buckets_[bucket].start(exec_, comms_, round, memory(k), transfers_);
     transfers_.test(exec_);  // ends the traced time if the transfers are already complete
@@ -298,6 +305,7 @@ class exchange_pipeline {
 
   E exec_;
   sub_communicators<Comm> comms_;
+  std::uint32_t number_ = 0;
   tensors tensors_;
   span_log log_;
   verify verification_;
