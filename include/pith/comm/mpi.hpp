@@ -14,7 +14,6 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <array>
 #include <climits>
 #include <cstddef>
 #include <cstdint>
@@ -154,7 +153,8 @@ class mpi_communicator {
 
   mpi_communicator split(unsigned color) {
     detail::require(color <= INT_MAX, "mpi_communicator::split: color must be at most 2^31 - 1, got ", color);
-    begin(seq, {kind::split}, 0).end();  // MPI_Comm_split has no timeout
+    auto request = begin(seq, {kind::split}, 0);  // pending until this function returns, so no other thread calls
+    request.end();                                // MPI_Comm_split has no timeout
     MPI_Comm part = MPI_COMM_NULL;
     link_.check(MPI_Comm_split(comm_, static_cast<int>(color), rank_, &part), "MPI_Comm_split");
     return mpi_communicator(own{part}, {link_.timeout(), most_});
@@ -174,6 +174,7 @@ class mpi_communicator {
     link_.check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     link_.check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     link_.check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+    link_.use(comm_, rank());
     link_.check(MPI_Query_thread(&threads_), "MPI_Query_thread");
     detail::require(size_ <= detail::ranked_number::most_ranks, "mpi_communicator: 'comm' must have at most ",
                     detail::ranked_number::most_ranks, " ranks, got ", size_);
@@ -221,11 +222,7 @@ class mpi_communicator {
   template <class E>
   mpi_request begin(E const& exec, detail::call_label const& label, std::size_t size) {
     auto request = begin(exec, label);
-    auto& c = request.call();
-    auto const own = std::array{ranked(label.packed()), ranked(size)};
-    for (std::size_t i = 0; i < 2; ++i) c.sent[i] = own[i].packed(), c.sent[i + 2] = own[i].negated().packed();
-    request.check(
-        MPI_Iallreduce(c.sent.data(), c.received.data(), 4, MPI_INT64_T, MPI_MAX, comm_, &c.agreement[0].request));
+    request.check(link_.compare(request.call(), size));
     if constexpr (!detail::host_executor<E>) request.end();
     return request;
   }
@@ -233,8 +230,9 @@ class mpi_communicator {
   /// `theirs` bytes.
   void agree(mpi_request& request, std::size_t mine, int to, std::size_t theirs, int from, int tag) {
     auto& c = request.call();
-    auto const label = ranked(c.label.packed()).packed();
-    c.expected = {label, ranked(mine).packed(), label, ranked(theirs).packed()};
+    auto const packed = [&](std::uint64_t number) { return link_.ranked(number).packed(); };
+    auto const label = packed(static_cast<std::uint64_t>(c.label.packed()));
+    c.expected = {label, packed(mine), label, packed(theirs)};
     c.sent = {c.expected[2], c.expected[3], c.expected[0], c.expected[1]};
     for (std::size_t i = 0; i < 2; ++i) {
       auto const [source, target] = i == 0 ? std::pair(to, from) : std::pair(from, to);
@@ -244,7 +242,6 @@ class mpi_communicator {
       request.check(MPI_Isend(&c.sent[2 * i], 2, MPI_INT64_T, target, one, comm_, request.next(target)));
     }
   }
-  detail::ranked_number ranked(std::uint64_t number) const { return {static_cast<std::int64_t>(number), rank()}; }
 
   /// Calls the nonblocking collective for host memory, and the blocking collective for device memory.
   template <class E, class Nonblocking, class Blocking, class... Arguments>

@@ -253,8 +253,10 @@ class thread_communicator {
   /// Returns a lock that the call holds until it returns, since a second thread of the rank must not call.
   [[nodiscard]] std::unique_lock<std::mutex> show(detail::shown_memory const& memory) {
     auto call = std::unique_lock(group_->calls[rank_], std::try_to_lock);
-    if (!call)
+    if (!call) {
+      group_->leave(rank_);  // the other ranks cannot know which of the two calls is theirs
       throw communication_error(detail::sentence("thread_communicator: ", detail::calls_at_once(memory.label)));
+    }
     group_->shown[rank_] = memory;
     group_->barrier.arrive_and_wait(memory.label.name(), rank_);
     for (unsigned r = 1; r < size(); ++r) {

@@ -77,6 +77,10 @@ class mpi_link {
  public:
   explicit mpi_link(timeout_duration timeout) : timeout_(timeout) { require_timeout("mpi_communicator", timeout); }
 
+  /// Sets the communicator on which the ranks compare their calls.
+  void use(MPI_Comm comm, unsigned rank) { comm_ = comm, rank_ = rank; }
+  ranked_number ranked(std::uint64_t number) const { return {static_cast<std::int64_t>(number), rank_}; }
+
   timeout_duration timeout() const { return timeout_; }
   auto lock() { return std::unique_lock(mutex_); }
   bool is_usable() const { return broken_.empty() && is_mpi_running(); }
@@ -118,12 +122,21 @@ class mpi_link {
     if (!is_usable()) return static_cast<void>(call.release());
     call->clear();
     idle_.push_back(std::move(call));
+    if (pending_ == 0 && !misuse_.empty()) end_misuse();
   }
 
+  /// Begins the comparison of all ranks' labels and sizes. Returns MPI's error code.
+  int compare(mpi_call& call, std::size_t size) {
+    auto const own = std::array{ranked(static_cast<std::uint64_t>(call.label.packed())), ranked(size)};
+    for (std::size_t i = 0; i < 2; ++i) call.sent[i] = own[i].packed(), call.sent[i + 2] = own[i].negated().packed();
+    return MPI_Iallreduce(call.sent.data(), call.received.data(), 4, MPI_INT64_T, MPI_MAX, comm_,
+                          &call.agreement[0].request);
+  }
   /// Compares labels and sizes of the calls whose comparison is complete, in the order of the calls. If ranks differ,
   /// all ranks that take part in the call throw. A later message may then belong to another call, so MPI_Test is not
   /// called for later messages: MPI would pass their errors to the error handler of MPI_COMM_WORLD.
   void agree() {
+    require_usable();
     while (!agreeing_.empty()) {
       auto& call = *agreeing_.front();
       if (!is_done(call.agreement[0].request) || !is_done(call.agreement[1].request)) return;
@@ -142,8 +155,17 @@ class mpi_link {
  private:
   void require_one_thread(call_label const& label) {
     auto const thread = std::this_thread::get_id();
-    if (pending_ > 0 && thread != thread_) fail(sentence("mpi_communicator: ", calls_at_once(label)));
+    if (pending_ > 0 && thread != thread_) {
+      misuse_ = sentence("mpi_communicator: ", calls_at_once(label));
+      throw communication_error(misuse_);
+    }
     thread_ = thread;
+  }
+  /// Ends the use of the communicator after the pending calls of the first thread, which may end as on the other ranks.
+  /// The next call of the other ranks also throws.
+  void end_misuse() {
+    broken_ = misuse_;
+    compare(*new mpi_call{.label = {call_kind::failure}}, 0);  // never freed, since the ranks may come late
   }
   void require_equal(mpi_call const& call) {
     auto const received = [&](std::size_t i) { return ranked_number::unpacked(call.received[i]); };
@@ -170,6 +192,9 @@ class mpi_link {
   std::vector<mpi_call*> agreeing_;  ///< the pending calls that the ranks have not compared, in the order of the calls
   std::size_t pending_ = 0;
   std::thread::id thread_;  ///< the thread of the last call
+  std::string misuse_;      ///< the error of a call during a call of another thread
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  unsigned rank_ = 0;
 };
 
 }  // namespace detail
@@ -246,7 +271,6 @@ class mpi_request {
 
   bool poll() {
     auto const held = link_->lock();
-    link_->require_usable();
     link_->agree();
     if (call_->has_agreed) {
       while (done_ < call_->messages.size() && link_->is_done(call_->messages[done_].request)) ++done_;
