@@ -14,7 +14,11 @@ struct mpi_scope {
     int provided = MPI_THREAD_SINGLE;
     MPI_Init_thread(nullptr, nullptr, threads, &provided);
   }
-  ~mpi_scope() { MPI_Finalize(); }
+  ~mpi_scope() {
+    int has_ended = 0;
+    MPI_Finalized(&has_ended);
+    if (!has_ended) MPI_Finalize();
+  }
 } const scope;
 
 }  // namespace
