@@ -30,6 +30,11 @@ bytes received(std::size_t n) { return {memory() + (std::size_t{1} << 22), n}; }
 
 using call = std::function<pith::mpi_request(pith::mpi_communicator&, std::size_t)>;
 
+/// A ring.
+pith::mpi_request shift(pith::mpi_communicator& c, std::size_t n) {
+  return c.send_recv(pith::seq, values<std::byte const>(n), (c.rank() + 1) % c.size(), received(n),
+                     (c.rank() + c.size() - 1) % c.size());
+}
 call const gather = [](auto& c, std::size_t n) {
   return c.all_gather(pith::seq, values<std::byte const>(n), received(n * c.size()));
 };
@@ -70,6 +75,10 @@ std::vector<row> const rows = {
     {reduce<half, max>, reduce<pith::bfloat16, max>, "of half by max while rank 1 calls all_reduce of bfloat16 by max"},
     {reduce<double, sum>, scatter<double, sum>, "by sum while rank 1 calls reduce_scatter of double by sum"},
     {scatter<std::int8_t, sum>, broadcast<1>, "of int8 by sum while rank 1 calls broadcast from rank 1"},
+    {gather, shift, "pith::mpi_communicator: "},
+    {shift, gather, "pith::mpi_communicator: "},
+    {shift, reduce<float, sum>, "pith::mpi_communicator: "},
+    {shift, larger(shift), "send_recv: ranks must pass equal sizes, got "},
     {gather, larger(gather), "all_gather: ranks must pass equal sizes, got "},
     {swap_all, larger(swap_all), "all_to_all: ranks must pass equal sizes, got "},
     {reduce<float, sum>, larger(reduce<float, sum>), "all_reduce: ranks must pass equal sizes, got "},
@@ -112,6 +121,14 @@ TEST_CASE("an error of an earlier call is heard in the wait for a later one") {
     CHECK_THROWS_WITH_AS(second.wait(pith::seq), doctest::Contains(r.heard), pith::communication_error);
     CHECK_THROWS_WITH_AS(first.wait(pith::seq), doctest::Contains(r.heard), pith::communication_error);
   }
+}
+
+TEST_CASE("a rank that waits in a collective names the rank that sends to it, and all ranks hear of it") {
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 20s});
+  auto const heard = comm.rank() == 1 ? "calls send_recv while rank 1 calls all_gather"
+                                      : "send_recv cannot end: see the error of rank 1";
+  CHECK_THROWS_WITH_AS((comm.rank() == 1 ? gather : call(shift))(comm, 100).wait(pith::seq), doctest::Contains(heard),
+                       pith::communication_error);
 }
 
 TEST_CASE("a rank that splits alone is an error of all ranks") {

@@ -98,7 +98,7 @@ class mpi_communicator {
                         unsigned from) {
     arguments().send_recv(mine.size(), to, theirs.size(), from);
     auto request = begin(exec, {kind::send_recv});
-    auto const tag = static_cast<int>(3 * (calls_++ % 10000));  // equal on all ranks: all make the same calls
+    auto const tag = request.call().tag;
     agree(request, mine.size(), int(to), theirs.size(), int(from), tag + 1);
     for_each_piece(theirs.size(), most_, [&](std::size_t at, int n) {
       request.check(MPI_Irecv(theirs.data() + at, n, MPI_BYTE, int(from), tag, comm_, request.next(int(from))));
@@ -174,7 +174,7 @@ class mpi_communicator {
     link_.check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     link_.check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     link_.check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
-    link_.use(comm_, rank());
+    link_.use(comm_, rank(), size_);
     link_.check(MPI_Query_thread(&threads_), "MPI_Query_thread");
     detail::require(size_ <= detail::ranked_number::most_ranks, "mpi_communicator: 'comm' must have at most ",
                     detail::ranked_number::most_ranks, " ranks, got ", size_);
@@ -257,7 +257,6 @@ class mpi_communicator {
 
   detail::mpi_link link_;
   std::size_t most_;
-  std::uint32_t calls_ = 0;
   MPI_Comm comm_;
   int rank_ = 0, size_ = 0;
   int threads_ = MPI_THREAD_SINGLE;

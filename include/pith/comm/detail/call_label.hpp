@@ -60,8 +60,7 @@ enum class call_kind : std::uint8_t {
   reduce_scatter,
   broadcast,
   split,
-  duplicate,
-  failure
+  duplicate
 };
 
 /// A call without the sizes of its spans. The labels of all ranks must be equal.
@@ -74,10 +73,9 @@ struct call_label {
 
   friend bool operator==(call_label const&, call_label const&) = default;
 
-  bool has_failed() const { return kind == call_kind::failure; }
   char const* name() const {
-    constexpr std::array names = {"all_gather", "all_to_all", "send_recv",     "all_reduce", "reduce_scatter",
-                                  "broadcast",  "split",      "MPI_Comm_idup", "nothing"};
+    constexpr std::array names = {"all_gather",     "all_to_all", "send_recv", "all_reduce",
+                                  "reduce_scatter", "broadcast",  "split",     "MPI_Comm_idup"};
     return names[static_cast<std::size_t>(kind)];
   }
   std::string words() const {
@@ -87,13 +85,13 @@ struct call_label {
     return text(name(), " of ", elements[static_cast<std::size_t>(of)], how == reduction::sum ? " by sum" : " by max");
   }
 
-  /// The label as an integer below 2^47. Exchanges are numbered modulo 2^10, and transfers from 1023 on have one number.
+  /// The label as an integer below 2^47. Exchanges are numbered modulo 2^11, and transfers from 1023 on have one number.
   std::int64_t packed() const {
     auto all = std::int64_t{by.from};
     auto const add = [&all](auto value, int bits) { all = all << bits | static_cast<std::int64_t>(value); };
-    add(by.exchange % (1u << 10), 10);
+    add(by.exchange % (1u << 11), 11);
     add(std::min(by.transfer, (1u << 10) - 1), 10);
-    add(kind, 4);
+    add(kind, 3);
     add(of, 3);
     add(how, 1);
     add(root, 16);
@@ -109,9 +107,9 @@ struct call_label {
     label.root = next(16);
     label.how = static_cast<reduction>(next(1));
     label.of = static_cast<element_kind>(next(3));
-    label.kind = static_cast<call_kind>(next(4));
+    label.kind = static_cast<call_kind>(next(3));
     label.by.transfer = next(10);
-    label.by.exchange = next(10);
+    label.by.exchange = next(11);
     label.by.from = static_cast<caller::function>(next(3));
     return label;
   }
@@ -120,8 +118,6 @@ struct call_label {
 /// The error text for two ranks whose labels differ.
 inline std::string mixed_calls(unsigned a, call_label const& x, unsigned b, call_label const& y) {
   if (b < a) return mixed_calls(b, y, a, x);
-  if (x.has_failed() || y.has_failed())
-    return text(x.has_failed() ? y.name() : x.name(), " cannot end: see the error of rank ", x.has_failed() ? a : b);
   auto const of = [is_equal = x.by == y.by](call_label const& l) { return l.words() + (is_equal ? "" : l.by.words()); };
   return text("rank ", a, " calls ", of(x), " while rank ", b, " calls ", of(y),
               ": all ranks must make the same calls in the same order");

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -60,6 +61,7 @@ struct mpi_call {
   std::array<message, 2> agreement;
   std::array<std::int64_t, 4> sent = {}, expected = {}, received = {};
   call_label label;
+  int tag = 0;  ///< differs between successive calls; a call uses the tags up to tag + 2
   bool has_agreed = false;
 
   void clear() {
@@ -78,7 +80,7 @@ class mpi_link {
   explicit mpi_link(timeout_duration timeout) : timeout_(timeout) { require_timeout("mpi_communicator", timeout); }
 
   /// Sets the communicator on which the ranks compare their calls.
-  void use(MPI_Comm comm, unsigned rank) { comm_ = comm, rank_ = rank; }
+  void use(MPI_Comm comm, unsigned rank, int size) { comm_ = comm, rank_ = rank, size_ = size; }
   ranked_number ranked(std::uint64_t number) const { return {static_cast<std::int64_t>(number), rank_}; }
 
   timeout_duration timeout() const { return timeout_; }
@@ -110,6 +112,7 @@ class mpi_link {
     auto call = std::move(idle_.back());
     idle_.pop_back();
     call->label = label;
+    call->tag = static_cast<int>(3 * (calls_++ % 10000));  // equal on all ranks: all make the same calls
     agreeing_.push_back(call.get());
     ++pending_;
     return call;
@@ -139,8 +142,7 @@ class mpi_link {
     require_usable();
     while (!agreeing_.empty()) {
       auto& call = *agreeing_.front();
-      if (!is_done(call.agreement[0].request) || !is_done(call.agreement[1].request)) return;
-      require_equal(call);
+      if (!has_compared(call)) return require_partners(call);
       call.has_agreed = true;
       agreeing_.erase(agreeing_.begin());
     }
@@ -153,6 +155,36 @@ class mpi_link {
   }
 
  private:
+  static constexpr int failure_tag = 30'000;  ///< above the tags of calls
+
+  /// Throws if another rank has failed, or calls send_recv and so takes no part in this collective.
+  void require_partners(mpi_call const& call) {
+    auto theirs = std::array<std::int64_t, 2>();
+    if (auto const peer = receive(failure_tag, theirs))
+      fail(sentence("mpi_communicator: ", call.label.name(), " cannot end: see the error of rank ", *peer));
+    for (int const tag : {call.tag + 1, call.tag + 2}) {
+      if (call.agreement[1].peer != MPI_PROC_NULL || !receive(tag, theirs)) continue;
+      tell_failure();
+      require_equal(call, 0, ranked_number::unpacked(theirs[0]), ranked_number::unpacked(call.sent[0]));
+    }
+  }
+  /// Receives a message if one has come, and returns its sender.
+  std::optional<int> receive(int tag, std::array<std::int64_t, 2>& to) {
+    int has_come = 0;
+    MPI_Status status;
+    check(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm_, &has_come, &status), "MPI_Iprobe");
+    if (!has_come) return {};
+    check(MPI_Recv(to.data(), 2, MPI_INT64_T, status.MPI_SOURCE, tag, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
+    return status.MPI_SOURCE;
+  }
+  /// Sends a message to all other ranks, so that their pending or next call throws. These ranks may come late, so the
+  /// memory is never freed.
+  void tell_failure() {
+    auto& call = *new mpi_call;
+    for (int rank = 0; rank < size_; ++rank)
+      if (rank != static_cast<int>(rank_))
+        MPI_Isend(call.sent.data(), 2, MPI_INT64_T, rank, failure_tag, comm_, &call.agreement[0].request);
+  }
   void require_one_thread(call_label const& label) {
     auto const thread = std::this_thread::get_id();
     if (pending_ > 0 && thread != thread_) {
@@ -162,19 +194,23 @@ class mpi_link {
     thread_ = thread;
   }
   /// Ends the use of the communicator after the pending calls of the first thread, which may end as on the other ranks.
-  /// The next call of the other ranks also throws.
   void end_misuse() {
     broken_ = misuse_;
-    compare(*new mpi_call{.label = {call_kind::failure}}, 0);  // never freed, since the ranks may come late
+    tell_failure();
   }
-  void require_equal(mpi_call const& call) {
+  /// Whether all comparisons of a call are complete. Throws if one of them has found a difference.
+  bool has_compared(mpi_call& call) {
     auto const received = [&](std::size_t i) { return ranked_number::unpacked(call.received[i]); };
-    if (call.agreement[1].peer == MPI_PROC_NULL) {
-      for (std::size_t i = 0; i < 2; ++i) require_equal(call, i, received(i), received(i + 2).negated());
-    } else {
-      for (std::size_t i = 0; i < 4; ++i)
-        require_equal(call, i % 2, received(i), ranked_number::unpacked(call.expected[i]));
+    auto const expected = [&](std::size_t i) { return ranked_number::unpacked(call.expected[i]); };
+    auto const has_partners = call.agreement[1].peer != MPI_PROC_NULL;
+    bool are_done = true;
+    for (std::size_t at = 0; at < (has_partners ? 4 : 2); at += 2) {
+      auto const is_here = is_done(call.agreement[at / 2].request);
+      for (std::size_t i = at; is_here && i < at + 2; ++i)
+        require_equal(call, i % 2, received(i), has_partners ? expected(i) : received(i + 2).negated());
+      are_done = are_done && is_here;
     }
+    return are_done;
   }
   /// Compares labels if `of` is 0, and sizes if `of` is 1.
   void require_equal(mpi_call const& call, std::size_t of, ranked_number a, ranked_number b) {
@@ -191,10 +227,12 @@ class mpi_link {
   std::vector<std::unique_ptr<mpi_call>> idle_;
   std::vector<mpi_call*> agreeing_;  ///< the pending calls that the ranks have not compared, in the order of the calls
   std::size_t pending_ = 0;
+  std::uint32_t calls_ = 0;
   std::thread::id thread_;  ///< the thread of the last call
   std::string misuse_;      ///< the error of a call during a call of another thread
   MPI_Comm comm_ = MPI_COMM_NULL;
   unsigned rank_ = 0;
+  int size_ = 0;
 };
 
 }  // namespace detail
