@@ -143,11 +143,13 @@ class thread_group {
 /// A communicator for one rank of a group of threads. Every call waits for all ranks. Reductions add the ranks' values
 /// in rank order, so all ranks get bitwise equal results. 16-bit floats are added as floats.
 ///
-///   requires    only the rank's own thread uses the communicator, and only while run_ranks runs
+///   requires    one thread per rank at a time uses the communicator, and only while run_ranks runs
 ///   complexity  only split() allocates
 ///   errors      communication_error. A rank throws this error if it would receive another number of bytes than it
 ///               expects. All ranks throw it if ranks make different calls, or if a call times out
-///               (thread_options::timeout). If a rank has returned or thrown, the other ranks throw it. After an error,
+///               (thread_options::timeout). Calls differ if the collective, element type, reduction or root differ, or
+///               the function, number or round of the exchange. If two threads of a rank call at the same time, the
+///               second thread throws, and the rank leaves the group. If a rank has returned or thrown, the other ranks throw it. After an error,
 ///               the spans have unspecified values
 ///   owns        nothing; run_ranks owns the group
 class thread_communicator {
@@ -254,7 +256,7 @@ class thread_communicator {
   [[nodiscard]] std::unique_lock<std::mutex> show(detail::shown_memory const& memory) {
     auto call = std::unique_lock(group_->calls[rank_], std::try_to_lock);
     if (!call) {
-      group_->leave(rank_);  // the other ranks cannot know which of the two calls is theirs
+      group_->leave(rank_);  // since each of the two calls may be the other ranks' call
       throw communication_error(detail::sentence("thread_communicator: ", detail::calls_at_once(memory.label)));
     }
     group_->shown[rank_] = memory;
