@@ -159,6 +159,7 @@ class mpi_link {
 
   /// Throws if another rank has failed, or calls send_recv and so takes no part in this collective.
   void require_partners(mpi_call const& call) {
+    if (++polls_ % 64 != 0) return;  // MPI_Iprobe takes longer than a comparison that is nearly complete
     auto theirs = std::array<std::int64_t, 2>();
     if (auto const peer = receive(failure_tag, theirs))
       fail(sentence("mpi_communicator: ", call.label.name(), " cannot end: see the error of rank ", *peer));
@@ -227,7 +228,7 @@ class mpi_link {
   std::vector<std::unique_ptr<mpi_call>> idle_;
   std::vector<mpi_call*> agreeing_;  ///< the pending calls that the ranks have not compared, in the order of the calls
   std::size_t pending_ = 0;
-  std::uint32_t calls_ = 0;
+  std::uint32_t calls_ = 0, polls_ = 0;
   std::thread::id thread_;  ///< the thread of the last call
   std::string misuse_;      ///< the error of a call during a call of another thread
   MPI_Comm comm_ = MPI_COMM_NULL;
