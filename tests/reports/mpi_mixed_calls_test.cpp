@@ -100,7 +100,7 @@ void check(row const& r, std::size_t n, std::size_t most) {
 }  // namespace
 
 TEST_CASE("a rank that makes another call is an error of all ranks that names both calls") {
-  for (std::size_t n : {16, 4096, 400'000}) {
+  for (std::size_t const n : {16u, 4096u, 400'000u}) {
     for (auto const& r : rows) {
       CAPTURE(n);
       CAPTURE(r.heard);
@@ -125,8 +125,7 @@ TEST_CASE("an error of an earlier call is heard in the wait for a later one") {
 
 TEST_CASE("a rank that waits in a collective names the rank that sends to it, and all ranks hear of it") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 20s});
-  auto const heard = comm.rank() == 1 ? "calls send_recv while rank 1 calls all_gather"
-                                      : "send_recv cannot end: see the error of rank 1";
+  auto const heard = comm.rank() == 1 ? "rank 1 calls all_gather" : "send_recv cannot end: see the error of rank 1";
   CHECK_THROWS_WITH_AS((comm.rank() == 1 ? gather : call(shift))(comm, 100).wait(pith::seq), doctest::Contains(heard),
                        pith::communication_error);
 }

@@ -238,9 +238,9 @@ class mpi_communicator {
   /// `theirs` bytes.
   void agree(mpi_request& request, std::size_t mine, int to, std::size_t theirs, int from, int tag) {
     auto& c = request.call();
-    auto const packed = [&](std::uint64_t number) { return link_.ranked(number).packed(); };
-    auto const label = packed(static_cast<std::uint64_t>(c.label.packed()));
-    c.expected = {label, packed(mine), label, packed(theirs)};
+    auto const label = link_.ranked(static_cast<std::uint64_t>(c.label.packed())).packed();
+    auto const packed_size = [&](std::size_t size) { return link_.ranked_size(c, size).packed(); };
+    c.expected = {label, packed_size(mine), label, packed_size(theirs)};
     c.sent = {c.expected[2], c.expected[3], c.expected[0], c.expected[1]};
     for (std::size_t i = 0; i < 2; ++i) {
       auto const [source, target] = i == 0 ? std::pair(to, from) : std::pair(from, to);

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -83,6 +84,11 @@ class mpi_link {
   void use(MPI_Comm comm, unsigned rank, int size) { comm_ = comm, rank_ = rank, size_ = size; }
   ranked_number ranked(std::uint64_t number) const { return {static_cast<std::int64_t>(number), rank_}; }
 
+  /// A size and the call's number modulo 128, since a rank that calls send_recv makes its collectives too early.
+  ranked_number ranked_size(mpi_call const& call, std::size_t size) const {
+    return ranked(size << 7 | static_cast<std::size_t>(call.tag / 3 % 128));
+  }
+
   timeout_duration timeout() const { return timeout_; }
   auto lock() { return std::unique_lock(mutex_); }
   bool is_usable() const { return broken_.empty() && is_mpi_running(); }
@@ -130,7 +136,7 @@ class mpi_link {
 
   /// Begins the comparison of all ranks' labels and sizes. Returns MPI's error code.
   int compare(mpi_call& call, std::size_t size) {
-    auto const own = std::array{ranked(static_cast<std::uint64_t>(call.label.packed())), ranked(size)};
+    auto const own = std::array{ranked(static_cast<std::uint64_t>(call.label.packed())), ranked_size(call, size)};
     for (std::size_t i = 0; i < 2; ++i) call.sent[i] = own[i].packed(), call.sent[i + 2] = own[i].negated().packed();
     return MPI_Iallreduce(call.sent.data(), call.received.data(), 4, MPI_INT64_T, MPI_MAX, comm_,
                           &call.agreement[0].request);
@@ -216,7 +222,14 @@ class mpi_link {
   /// Compares labels if `of` is 0, and sizes if `of` is 1.
   void require_equal(mpi_call const& call, std::size_t of, ranked_number a, ranked_number b) {
     if (a.number == b.number) return;
-    auto const size = [](ranked_number n) { return static_cast<std::size_t>(n.number); };
+    auto const call_number = [&](std::size_t i) {
+      return std::abs(ranked_number::unpacked(call.received[i]).number) % 128;
+    };
+    if (call.agreement[1].peer == MPI_PROC_NULL && call_number(1) != call_number(3)) tell_failure();  // to send_recv
+    auto const size = [](ranked_number n) { return static_cast<std::size_t>(n.number >> 7); };
+    if (of == 1 && size(a) == size(b))
+      fail(sentence("mpi_communicator: ", call.label.name(), ": ranks ", a.rank, " and ", b.rank,
+                    " made different calls before: all ranks must make the same calls in the same order"));
     fail(sentence("mpi_communicator: ",
                   of == 0 ? mixed_calls(a.rank, call_label::unpacked(a.number), b.rank, call_label::unpacked(b.number))
                           : unequal_sizes(call.label.name(), a.rank, size(a), b.rank, size(b))));
