@@ -13,9 +13,12 @@ struct mpi_scope {
   mpi_scope() {
     int provided = MPI_THREAD_SINGLE;
     MPI_Init_thread(nullptr, nullptr, threads, &provided);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // MPICH's MPI_Test uses only this one's handler
   }
-  ~mpi_scope() { MPI_Finalize(); }
+  ~mpi_scope() {
+    int has_ended = 0;
+    MPI_Finalized(&has_ended);
+    if (!has_ended) MPI_Finalize();
+  }
 } const scope;
 
 }  // namespace

@@ -112,7 +112,9 @@ TEST_CASE("two communicators may be waited for crosswise") {
 TEST_CASE("a rank that makes no call is an error by the deadline, of every later call at once, and keeps nobody") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 2s});
   without_rank_0(comm, [&] {
-    auto const text = "pith::mpi_communicator: all_reduce did not end within 2 s: a rank is gone or stuck";
+    auto const text =
+        "pith::mpi_communicator: all_reduce did not end within 2 s: a rank has run out of batches, or is gone or "
+        "stuck: give all ranks equally many batches";
     auto const begin = std::chrono::steady_clock::now();
     auto abandoned = sum(comm);
     CHECK_THROWS_WITH_AS(sum(comm).wait(pith::seq), text, pith::communication_error);
@@ -139,10 +141,12 @@ TEST_CASE("making a communicator has a deadline") {
   auto comm = pith::mpi_communicator(world, {.timeout = 2s});
   without_rank_0(comm, [&] {
     CHECK_THROWS_WITH_AS(pith::mpi_communicator(world, {.timeout = 2s}),
-                         "pith::mpi_communicator: MPI_Comm_idup did not end within 2 s: a rank is gone or stuck",
+                         "pith::mpi_communicator: MPI_Comm_idup did not end within 2 s: a rank has run out of batches, "
+                         "or is gone or stuck: give all ranks equally many batches",
                          pith::communication_error);
     CHECK_THROWS_WITH_AS(comm.split(1),
-                         "pith::mpi_communicator: MPI_Comm_split did not end within 2 s: a rank is gone or stuck",
+                         "pith::mpi_communicator: split did not end within 2 s: a rank has run out of batches, or is "
+                         "gone or stuck: give all ranks equally many batches",
                          pith::communication_error);
   });
 }
@@ -167,7 +171,8 @@ TEST_CASE("a pair of ranks names the one that does not come") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 2s});
   without_rank_0(comm, [&] {
     CHECK_THROWS_WITH_AS(ring(comm, 8),
-                         "pith::mpi_communicator: send_recv did not end within 2 s: rank 0 is gone or stuck",
+                         "pith::mpi_communicator: send_recv did not end within 2 s: rank 0 has run out of batches, or "
+                         "is gone or stuck: give all ranks equally many batches",
                          pith::communication_error);
   });
 }

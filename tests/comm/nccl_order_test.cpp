@@ -296,7 +296,8 @@ TEST_CASE("the host waits for a stream no longer than the timeout, and aborts wh
     auto const of_lost_rank = std::make_shared<std::size_t>(0);
     stream.give({nullptr, of_lost_rank, 1});
     CHECK_THROWS_WITH_AS(comm.synchronize(exec, std::chrono::milliseconds(20)),
-                         "pith::nccl_communicator::synchronize did not end within 0.02 s: a rank is gone or stuck",
+                         "pith::nccl_communicator::synchronize did not end within 0.02 s: a rank has run out of "
+                         "batches, or is gone or stuck: give all ranks equally many batches",
                          pith::communication_error);
     CHECK_THROWS_WITH_AS(comm.check(), "pith::nccl_communicator: the communicator was aborted: make another one",
                          pith::communication_error);

@@ -25,8 +25,8 @@ CODECS = ["ef(top_k(0.1)|qsgd<8>)", "ef(power_sgd(2))", "ef(two_shot(scaled_sign
 TIMEOUT, PATIENCE = 0.5, 60.0  # seconds of a call of a job that loses a rank, and of any other
 SLACK = 10.0  # seconds that a machine with other work may be late
 PAUSE = 0.3  # seconds that a slow rank stands still
-LATE = re.compile(r"pith::mpi_communicator: (\w+) did not end within 0\.5 s: (a rank is|rank \d is|ranks \d(, \d)+ are)"
-                  r" gone or stuck")
+LATE = re.compile(r"pith::mpi_communicator: (\w+) did not end within 0\.5 s: (a rank has|rank \d has|ranks \d(, \d)+ have)"
+                  r" run out of batches, or (is|are) gone or stuck: give all ranks equally many batches")
 FAILED = re.compile(r"pith::mpi_communicator: \w+: .+")  # as MPI saw it by itself
 
 

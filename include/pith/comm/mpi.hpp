@@ -1,12 +1,15 @@
 // pith/comm/mpi.hpp — a communicator over MPI.
 #pragma once
 
+#include <pith/codec/transfer.hpp>
 #include <pith/comm/communicator.hpp>
 #include <pith/comm/detail/arguments.hpp>
+#include <pith/comm/detail/call_label.hpp>
 #include <pith/comm/detail/mpi_device.hpp>
 #include <pith/comm/detail/mpi_elements.hpp>
 #include <pith/comm/detail/mpi_request.hpp>
 #include <pith/comm/timeout.hpp>
+#include <pith/exec/seq.hpp>
 
 #include <mpi.h>
 
@@ -29,24 +32,32 @@ struct mpi_options {
 /// A communicator on a duplicate of the MPI communicator `comm`. Calls use MPI's nonblocking collectives. MPI chooses
 /// the order in which it adds the ranks' values. For additions in rank order, use the adapter `reproducible_sums`.
 ///
-///   requires    MPI_Init before the constructor, MPI_Finalize after the destructor; one thread at a time. A call from
-///               a thread other than MPI's main thread needs at least MPI_THREAD_SERIALIZED (std::invalid_argument). On
-///               a host, gradient_exchange::ready starts a thread that makes such calls. Device memory needs a
-///               CUDA-aware MPI. With MPICH, also set MPI_ERRORS_RETURN on MPI_COMM_WORLD; otherwise an MPI error in a
-///               request ends the program
+///   requires    an intracommunicator of at most 65536 ranks; MPI_Init before the constructor (std::invalid_argument). All
+///               calls end before MPI_Finalize; the destructor may run later. One thread at a time. A call from a thread
+///               other than MPI's main thread needs at least MPI_THREAD_SERIALIZED (std::invalid_argument). On a host,
+///               gradient_exchange::ready starts a thread that makes such calls. Device memory needs a CUDA-aware MPI.
+///               MPI passes the errors of nonblocking collectives, for example of a lost link, to the error handler of
+///               MPI_COMM_WORLD. Set MPI_ERRORS_RETURN on MPI_COMM_WORLD to receive such an error as a
+///               communication_error; otherwise the error ends the program. Calls that differ between ranks are not
+///               such errors
 ///   state       for each pending all-reduce of host memory, a copy of the elements
 ///   complexity  each call first waits for the executor, since MPI reads and writes the executor's memory. During a
-///               transfer, the ranks compare the sizes of their spans by an all-reduce of 16 bytes (send_recv: by
-///               messages to both partners). Memory is reused, so repeated equal calls allocate only in the first call.
-///               A wait or test on one request lets all pending calls make progress. A collective with device memory,
-///               except send_recv, blocks without a timeout, since Open MPI's nonblocking collectives do not support
-///               device memory
-///   errors      communication_error for an error of MPI. If the ranks pass different sizes, all ranks involved throw
-///               communication_error. If a rank is lost or stuck, a call throws communication_error when `timeout` has
-///               passed since the call's first wait or test. The message of send_recv contains the lost or stuck rank.
-///               After any error, the progress of the other ranks is unknown, so every later call on the communicator
-///               throws the same error. After a timeout, MPI may still write to the call's memory, and MPI_Finalize may
-///               never return. So end the program by MPI_Abort or std::_Exit
+///               transfer, the ranks compare their calls by an all-reduce of 32 bytes (send_recv: by messages to both
+///               partners). Memory is reused, so repeated equal calls allocate only in the first call. A wait or test
+///               on one request lets all pending calls make progress. A collective with device memory, except
+///               send_recv, blocks after the comparison, without a timeout, since Open MPI's nonblocking collectives do
+///               not support device memory
+///   errors      communication_error for an error of MPI. If the ranks make different calls, or pass different sizes, all
+///               ranks throw communication_error. The message names two ranks that differ, and their calls: the
+///               collective, element type, reduction and root, and the function, number and round of the exchange. If a
+///               rank calls send_recv with another size than its partner, both ranks throw. A call during a pending
+///               call of another thread throws communication_error. After the pending calls have ended, all calls of
+///               all ranks then throw. If a rank is lost or stuck, or makes fewer calls, a call throws
+///               communication_error when `timeout` has passed since the call's first wait or test. The message of
+///               send_recv contains the lost or stuck rank. After any error, the progress of the other ranks is
+///               unknown, so every later call on the communicator throws the same error. MPI may then still write to
+///               the call's memory. After a timeout, MPI_Finalize may never return. So end the program by MPI_Abort or
+///               std::_Exit
 ///   owns        the duplicate of `comm`; all requests must end before the destructor
 class mpi_communicator {
  public:
@@ -55,8 +66,7 @@ class mpi_communicator {
   mpi_communicator(mpi_communicator const&) = delete;
   mpi_communicator& operator=(mpi_communicator const&) = delete;
   ~mpi_communicator() {
-    if (link_.is_broken()) return;  // MPI_Comm_free may wait for a lost rank
-    MPI_Comm_free(&comm_);
+    if (link_.is_usable()) MPI_Comm_free(&comm_);  // after an error, MPI_Comm_free may wait for a lost rank
   }
 
   unsigned rank() const { return static_cast<unsigned>(rank_); }
@@ -72,7 +82,7 @@ class mpi_communicator {
   template <executor E>
   mpi_request all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_gather(mine.size(), all.size());
-    auto request = begin(exec, "all_gather", mine.size());
+    auto request = begin(exec, {kind::all_gather}, mine.size());
     for_each_piece(mine.size(), most_each(), [&](std::size_t at, int n) {
       auto const [count, type] = request.strided(n, mine.size());
       call<E>(request, MPI_Iallgather, MPI_Allgather, mine.data() + at, n, MPI_BYTE, all.data() + at, count, type);
@@ -83,7 +93,7 @@ class mpi_communicator {
   template <executor E>
   mpi_request all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_to_all(mine.size(), all.size());
-    auto request = begin(exec, "all_to_all", mine.size());
+    auto request = begin(exec, {kind::all_to_all}, mine.size());
     for_each_piece(mine.size() / size(), most_each(), [&](std::size_t at, int n) {
       auto const [count, type] = request.strided(n, mine.size() / size());
       call<E>(request, MPI_Ialltoall, MPI_Alltoall, mine.data() + at, count, type, all.data() + at, count, type);
@@ -95,8 +105,8 @@ class mpi_communicator {
   mpi_request send_recv(E const& exec, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
                         unsigned from) {
     arguments().send_recv(mine.size(), to, theirs.size(), from);
-    auto request = begin(exec, "send_recv");
-    auto const tag = static_cast<int>(3 * (calls_++ % 10000));  // equal on all ranks: all make the same calls
+    auto request = begin(exec, {kind::send_recv});
+    auto const tag = request.call().tag;
     agree(request, mine.size(), int(to), theirs.size(), int(from), tag + 1);
     for_each_piece(theirs.size(), most_, [&](std::size_t at, int n) {
       request.check(MPI_Irecv(theirs.data() + at, n, MPI_BYTE, int(from), tag, comm_, request.next(int(from))));
@@ -110,7 +120,7 @@ class mpi_communicator {
   /// Reduces a copy of x if x is in host memory. In place, Open MPI's nonblocking all-reduce takes three times as long.
   template <executor E, class T>
   mpi_request all_reduce(E const& exec, span<T, space_of<E>> x, reduction how) {
-    auto request = begin(exec, "all_reduce", x.size_bytes());
+    auto request = begin(exec, {kind::all_reduce, kind_of<T>(), how}, x.size_bytes());
     auto* const copy = detail::host_executor<E> ? reinterpret_cast<T*>(request.memory(x.size_bytes())) : nullptr;
     if constexpr (detail::host_executor<E>) exec.copy(copy, x.data(), x.size_bytes());
     for_each_piece(x.size(), most_, [&](std::size_t at, int n) {
@@ -125,7 +135,7 @@ class mpi_communicator {
   mpi_request reduce_scatter(E const& exec, span<std::type_identity_t<T> const, space_of<E>> mine,
                              span<T, space_of<E>> part, reduction how) {
     arguments().reduce_scatter(mine.size(), part.size());
-    auto request = begin(exec, "reduce_scatter", part.size_bytes());
+    auto request = begin(exec, {kind::reduce_scatter, kind_of<T>(), how}, part.size_bytes());
     auto const type = detail::mpi_type<T>();
     auto const op = detail::mpi_operation<T>(how);
     for_each_piece(part.size(), most_, [&](std::size_t at, int n) {
@@ -142,7 +152,7 @@ class mpi_communicator {
   template <executor E>
   mpi_request broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
     arguments().peer("broadcast", "root", root);
-    auto request = begin(exec, "broadcast", x.size());
+    auto request = begin(exec, {.kind = kind::broadcast, .root = root}, x.size());
     for_each_piece(x.size(), most_, [&](std::size_t at, int n) {
       call<E>(request, MPI_Ibcast, MPI_Bcast, x.data() + at, n, MPI_BYTE, static_cast<int>(root));
     });
@@ -151,15 +161,16 @@ class mpi_communicator {
 
   mpi_communicator split(unsigned color) {
     detail::require(color <= INT_MAX, "mpi_communicator::split: color must be at most 2^31 - 1, got ", color);
-    require_thread();
-    link_.require_usable();
-    meet();
+    auto request = begin(seq, {kind::split}, 0);  // pending until this function returns, so no other thread calls
+    request.end();                                // MPI_Comm_split has no timeout
     MPI_Comm part = MPI_COMM_NULL;
     link_.check(MPI_Comm_split(comm_, static_cast<int>(color), rank_, &part), "MPI_Comm_split");
     return mpi_communicator(own{part}, {link_.timeout(), most_});
   }
 
  private:
+  using kind = detail::call_kind;
+
   /// An MPI communicator that the new object must free.
   struct own {
     MPI_Comm comm;
@@ -171,23 +182,30 @@ class mpi_communicator {
     link_.check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     link_.check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     link_.check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+    link_.use(comm_, rank(), size_);
     link_.check(MPI_Query_thread(&threads_), "MPI_Query_thread");
+    detail::require(size_ <= detail::ranked_number::most_ranks, "mpi_communicator: 'comm' must have at most ",
+                    detail::ranked_number::most_ranks, " ranks, got ", size_);
   }
 
   static MPI_Comm duplicate(MPI_Comm comm, timeout_duration timeout) {
+    require_intracommunicator(comm);
     auto link = detail::mpi_link(timeout);
-    auto request = mpi_request(link, "MPI_Comm_idup");
+    auto request = mpi_request(link, {detail::call_kind::duplicate});
     MPI_Comm made = MPI_COMM_NULL;
     request.check(MPI_Comm_idup(comm, &made, request.next()));
     request.end();
     return made;
   }
 
-  /// A barrier with a timeout, which precedes MPI_Comm_split, since MPI_Comm_split has no timeout.
-  void meet() {
-    auto request = mpi_request(link_, "MPI_Comm_split");
-    request.check(MPI_Ibarrier(comm_, request.next()));
-    request.end();
+  static void require_intracommunicator(MPI_Comm comm) {
+    detail::require(detail::is_mpi_running(),
+                    "mpi_communicator: make it after MPI_Init and before MPI_Finalize: MPI does not run");
+    detail::require(comm != MPI_COMM_NULL, "mpi_communicator: 'comm' must be a communicator, got MPI_COMM_NULL");
+    int is_inter = 0;
+    MPI_Comm_test_inter(comm, &is_inter);
+    detail::require(!is_inter, "mpi_communicator: 'comm' must be an intracommunicator, got an intercommunicator: ",
+                    "call MPI_Intercomm_merge");
   }
 
   detail::collective_arguments arguments() const { return {"mpi_communicator", rank(), size()}; }
@@ -201,35 +219,35 @@ class mpi_communicator {
 
   /// Waits until the executor's pending work is done, so that MPI can read the executor's memory.
   template <class E>
-  mpi_request begin(E const& exec, char const* call) {
+  mpi_request begin(E const& exec, detail::call_label const& label) {
     require_thread();
-    link_.require_usable();
     if constexpr (!detail::host_executor<E>) detail::require_cuda_aware();
     exec.wait();
-    return {link_, call};
+    return {link_, label};
   }
-  /// Begins a call in which all ranks must pass the same size. An all-reduce computes the maximum of `size` and the
-  /// maximum of `-size`. Sizes are equal if these maxima are this rank's `size` and `-size`.
+  /// Begins a call in which all ranks must pass equal labels and sizes. The blocking calls for device memory begin
+  /// after this comparison.
   template <class E>
-  mpi_request begin(E const& exec, char const* call, std::size_t size) {
-    auto request = begin(exec, call);
-    auto& c = request.call();
-    auto const passed = static_cast<std::int64_t>(size);
-    c.sent = c.expected = {passed, -passed};
-    request.check(
-        MPI_Iallreduce(c.sent.data(), c.received.data(), 2, MPI_INT64_T, MPI_MAX, comm_, &c.agreement[0].request));
+  mpi_request begin(E const& exec, detail::call_label const& label, std::size_t size) {
+    auto request = begin(exec, label);
+    request.check(link_.compare(request.call(), size));
+    if constexpr (!detail::host_executor<E>) request.end();
     return request;
   }
-  /// Compares sizes with both partners. Rank `to` must expect `mine` bytes, and rank `from` must send `theirs` bytes.
+  /// Compares labels and sizes with both partners. Rank `to` must expect `mine` bytes, and rank `from` must send
+  /// `theirs` bytes.
   void agree(mpi_request& request, std::size_t mine, int to, std::size_t theirs, int from, int tag) {
     auto& c = request.call();
-    c.expected = {static_cast<std::int64_t>(mine), static_cast<std::int64_t>(theirs)};
-    c.sent = {c.expected[1], c.expected[0]};
+    auto const label = link_.ranked(static_cast<std::uint64_t>(c.label.packed())).packed();
+    auto const packed_size = [&](std::size_t size) { return link_.ranked_size(c, size).packed(); };
+    c.expected = {label, packed_size(mine), label, packed_size(theirs)};
+    c.sent = {c.expected[2], c.expected[3], c.expected[0], c.expected[1]};
     for (std::size_t i = 0; i < 2; ++i) {
       auto const [source, target] = i == 0 ? std::pair(to, from) : std::pair(from, to);
+      auto const one = tag + int(i);
       c.agreement[i].peer = source;
-      request.check(MPI_Irecv(&c.received[i], 1, MPI_INT64_T, source, tag + int(i), comm_, &c.agreement[i].request));
-      request.check(MPI_Isend(&c.sent[i], 1, MPI_INT64_T, target, tag + int(i), comm_, request.next(target)));
+      request.check(MPI_Irecv(&c.received[2 * i], 2, MPI_INT64_T, source, one, comm_, &c.agreement[i].request));
+      request.check(MPI_Isend(&c.sent[2 * i], 2, MPI_INT64_T, target, one, comm_, request.next(target)));
     }
   }
 
@@ -247,7 +265,6 @@ class mpi_communicator {
 
   detail::mpi_link link_;
   std::size_t most_;
-  std::uint32_t calls_ = 0;
   MPI_Comm comm_;
   int rank_ = 0, size_ = 0;
   int threads_ = MPI_THREAD_SINGLE;

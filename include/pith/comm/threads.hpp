@@ -1,8 +1,10 @@
 // pith/comm/threads.hpp — a communicator whose ranks are threads of one process.
 #pragma once
 
+#include <pith/codec/transfer.hpp>
 #include <pith/comm/communicator.hpp>
 #include <pith/comm/detail/arguments.hpp>
+#include <pith/comm/detail/call_label.hpp>
 #include <pith/comm/timeout.hpp>
 #include <pith/core/draws.hpp>
 #include <pith/core/error.hpp>
@@ -15,7 +17,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string_view>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -95,7 +96,7 @@ class leavable_barrier {
 
 /// The arguments of a rank's call, which the other ranks read.
 struct shown_memory {
-  char const* call;
+  call_label label;
   void* data = nullptr;
   std::size_t bytes = 0;
   unsigned number = 0;                  ///< the receiving rank of send_recv, or the color of a split
@@ -105,10 +106,11 @@ struct shown_memory {
 /// The ranks of a communicator. A group owns the groups that `split()` makes from it.
 class thread_group {
  public:
-  thread_group(unsigned ranks, timeout_duration timeout) : barrier(ranks, timeout), shown(ranks) {}
+  thread_group(unsigned ranks, timeout_duration timeout) : barrier(ranks, timeout), shown(ranks), calls(ranks) {}
 
   leavable_barrier barrier;
   std::vector<shown_memory> shown;
+  std::vector<std::mutex> calls;  ///< one per rank, locked during the rank's call
 
   thread_group& add_part(std::vector<unsigned> ranks) {
     auto const lock = std::lock_guard(mutex_);
@@ -141,11 +143,13 @@ class thread_group {
 /// A communicator for one rank of a group of threads. Every call waits for all ranks. Reductions add the ranks' values
 /// in rank order, so all ranks get bitwise equal results. 16-bit floats are added as floats.
 ///
-///   requires    only the rank's own thread uses the communicator, and only while run_ranks runs
+///   requires    one thread per rank at a time uses the communicator, and only while run_ranks runs
 ///   complexity  only split() allocates
 ///   errors      communication_error. A rank throws this error if it would receive another number of bytes than it
 ///               expects. All ranks throw it if ranks make different calls, or if a call times out
-///               (thread_options::timeout). If a rank has returned or thrown, the other ranks throw it. After an error,
+///               (thread_options::timeout). Calls differ if the collective, element type, reduction or root differ, or
+///               the function, number or round of the exchange. If two threads of a rank call at the same time, the
+///               second thread throws, and the rank leaves the group. If a rank has returned or thrown, the other ranks throw it. After an error,
 ///               the spans have unspecified values
 ///   owns        nothing; run_ranks owns the group
 class thread_communicator {
@@ -158,7 +162,7 @@ class thread_communicator {
   template <executor E>
   completed all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_gather(mine.size(), all.size());
-    show({.call = "all_gather", .data = bytes_of(mine), .bytes = mine.size()});
+    auto const call = show({.label = {kind::all_gather}, .data = bytes_of(mine), .bytes = mine.size()});
     for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).bytes, mine.size());
     for (unsigned r = 0; r < size(); ++r) exec.copy(all.data() + r * mine.size(), shown(r).data, mine.size());
     return done();
@@ -167,7 +171,7 @@ class thread_communicator {
   template <executor E>
   completed all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_to_all(mine.size(), all.size());
-    show({.call = "all_to_all", .data = bytes_of(mine), .bytes = mine.size()});
+    auto const call = show({.label = {kind::all_to_all}, .data = bytes_of(mine), .bytes = mine.size()});
     for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).bytes, mine.size());
     auto const piece = mine.size() / size();
     for (unsigned r = 0; r < size(); ++r) exec.copy(all.data() + r * piece, at(r, rank_ * piece), piece);
@@ -178,7 +182,7 @@ class thread_communicator {
   completed send_recv(E const& exec, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
                       unsigned from) {
     arguments().send_recv(mine.size(), to, theirs.size(), from);
-    show({.call = "send_recv", .data = bytes_of(mine), .bytes = mine.size(), .number = to});
+    auto const call = show({.label = {kind::send_recv}, .data = bytes_of(mine), .bytes = mine.size(), .number = to});
     expect(from, shown(from).number == rank_ ? shown(from).bytes : 0, theirs.size());
     exec.copy(theirs.data(), shown(from).data, theirs.size());
     return done();
@@ -188,7 +192,7 @@ class thread_communicator {
   /// all other ranks.
   template <detail::host_executor E, class T>
   completed all_reduce(E const& exec, span<T, host_space> x, reduction how) {
-    show({.call = "all_reduce", .data = x.data(), .bytes = x.size_bytes()});
+    auto const call = show({.label = {kind::all_reduce, kind_of<T>(), how}, .data = x.data(), .bytes = x.size_bytes()});
     for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).bytes, x.size_bytes());
     auto const part = [&](unsigned r) { return x.size() * r / size(); };
     for (auto i = part(rank_); i < part(rank_ + 1); ++i) x.data()[i] = reduced<T>(i, how);
@@ -204,7 +208,9 @@ class thread_communicator {
   completed reduce_scatter(E const&, span<std::type_identity_t<T> const, host_space> mine, span<T, host_space> part,
                            reduction how) {
     arguments().reduce_scatter(mine.size(), part.size());
-    show({.call = "reduce_scatter", .data = const_cast<T*>(mine.data()), .bytes = mine.size_bytes()});
+    auto const call = show({.label = {kind::reduce_scatter, kind_of<T>(), how},
+                            .data = const_cast<T*>(mine.data()),
+                            .bytes = mine.size_bytes()});
     for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).bytes, mine.size_bytes());
     for (std::size_t i = 0; i < part.size(); ++i) part[i] = reduced<T>(rank_ * part.size() + i, how);
     return done();
@@ -213,7 +219,7 @@ class thread_communicator {
   template <executor E>
   completed broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
     arguments().peer("broadcast", "root", root);
-    show({.call = "broadcast", .data = x.data(), .bytes = x.size()});
+    auto const call = show({.label = {.kind = kind::broadcast, .root = root}, .data = x.data(), .bytes = x.size()});
     expect(root, shown(root).bytes, x.size());
     if (rank_ != root) exec.copy(x.data(), shown(root).data, x.size());
     return done();
@@ -221,7 +227,7 @@ class thread_communicator {
 
   /// The lowest rank of each color makes the group of that color.
   thread_communicator split(unsigned color) {
-    show({.call = "split", .number = color});
+    auto const call = show({.label = {kind::split}, .number = color});
     auto ranks = std::vector<unsigned>();
     for (unsigned r = 0; r < size(); ++r) {
       if (shown(r).number == color) ranks.push_back(r);
@@ -229,13 +235,16 @@ class thread_communicator {
     auto const place = std::ranges::find(ranks, rank_) - ranks.begin();
     auto const first = ranks.front();
     done();
-    show({.call = "split", .group = place == 0 ? &group_->add_part(std::move(ranks)) : nullptr});
+    if (place == 0) group_->shown[rank_].group = &group_->add_part(std::move(ranks));
+    stay();
     auto& part = *shown(first).group;
     done();
     return {part, static_cast<unsigned>(place)};
   }
 
  private:
+  using kind = detail::call_kind;
+
   detail::collective_arguments arguments() const { return {"thread_communicator", rank_, size()}; }
 
   template <class Space>
@@ -243,19 +252,24 @@ class thread_communicator {
     return const_cast<std::byte*>(x.data());
   }
 
-  void show(detail::shown_memory const& memory) {
-    group_->shown[rank_] = memory;
-    group_->barrier.arrive_and_wait(memory.call, rank_);
-    for (unsigned r = 0; r < size(); ++r) {
-      auto const* const other = shown(r).call;
-      if (std::string_view(other) != memory.call)
-        fail("rank ", rank_, " calls ", memory.call, " while rank ", r, " calls ", other);
+  /// Returns a lock that the call holds until it returns, since a second thread of the rank must not call.
+  [[nodiscard]] std::unique_lock<std::mutex> show(detail::shown_memory const& memory) {
+    auto call = std::unique_lock(group_->calls[rank_], std::try_to_lock);
+    if (!call) {
+      group_->leave(rank_);  // since each of the two calls may be the other ranks' call
+      throw communication_error(detail::sentence("thread_communicator: ", detail::calls_at_once(memory.label)));
     }
+    group_->shown[rank_] = memory;
+    group_->barrier.arrive_and_wait(memory.label.name(), rank_);
+    for (unsigned r = 1; r < size(); ++r) {
+      if (shown(r).label != shown(0).label) fail(detail::mixed_calls(0, shown(0).label, r, shown(r).label));
+    }
+    return call;
   }
   detail::shown_memory const& shown(unsigned r) const { return group_->shown[r]; }
   std::byte* at(unsigned r, std::size_t offset) const { return static_cast<std::byte*>(shown(r).data) + offset; }
 
-  void stay() { group_->barrier.arrive_and_stay(shown(rank_).call, rank_); }
+  void stay() { group_->barrier.arrive_and_stay(shown(rank_).label.name(), rank_); }
   /// Waits until all ranks have read the memory of the other ranks.
   completed done() {
     stay();
@@ -264,7 +278,8 @@ class thread_communicator {
 
   void expect(unsigned from, std::size_t got, std::size_t expected) {
     if (got == expected) return;
-    fail(shown(rank_).call, " of rank ", rank_, " must receive ", expected, " bytes from rank ", from, ", got ", got);
+    fail(shown(rank_).label.name(), " of rank ", rank_, " must receive ", expected, " bytes from rank ", from, ", got ",
+         got, detail::why_sizes_differ);
   }
 
   /// Calls done() and then throws. Until `done()` returns, other ranks may read this rank's memory.

@@ -4,6 +4,7 @@
 #include <pith/core/error.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -22,12 +23,13 @@ inline void require_timeout(char const* whose, timeout_duration timeout) {
 }
 
 /// Converts the ranks for which a call waits to text for an error message. If the list is empty, the ranks are unknown.
+/// The most common cause comes first: uneven data, so that a rank ends its epoch early.
 inline std::string gone_or_stuck(std::vector<unsigned> const& ranks) {
-  if (ranks.empty()) return "a rank is gone or stuck";
-  if (ranks.size() == 1) return text("rank ", ranks[0], " is gone or stuck");
-  auto words = text("ranks ", ranks[0]);
-  for (auto next = ranks.begin() + 1; next != ranks.end(); ++next) words += text(", ", *next);
-  return words + " are gone or stuck";
+  auto const several = ranks.size() > 1;
+  auto words = ranks.empty() ? std::string("a rank") : text(several ? "ranks " : "rank ", ranks[0]);
+  for (std::size_t i = 1; i < ranks.size(); ++i) words += text(", ", ranks[i]);
+  return words + (several ? " have run out of batches, or are" : " has run out of batches, or is") +
+         " gone or stuck: give all ranks equally many batches";
 }
 
 }  // namespace detail

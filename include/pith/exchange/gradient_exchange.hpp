@@ -5,6 +5,7 @@
 #include <pith/codec/detail/saved_state.hpp>
 #include <pith/codec/detail/saving.hpp>
 #include <pith/codec/fed_back.hpp>
+#include <pith/comm/detail/call_label.hpp>
 #include <pith/exchange/codec_policy.hpp>
 #include <pith/exchange/detail/agreement.hpp>
 #include <pith/exchange/detail/compression_loss.hpp>
@@ -78,7 +79,10 @@ class gradient_exchange {
       failure = std::current_exception();  // require_agreement passes the failure to the other ranks
     }
     auto const words = failure ? std::vector<std::string>() : detail::described(this->tensors(), codecs());
-    detail::require_agreement(exec_, comm, detail::agreement_on<In, E>(words, options), words, failure);
+    auto const by = detail::calling({detail::caller::constructor});
+    auto const mine = detail::agreement_on<In, E>(words, options);
+    auto const number = detail::require_agreement(exec_, comm, mine, words, failure);
+    engine_->pipeline.set_number(static_cast<std::uint32_t>(number));
     engine_->pipeline.connect();
     lost_.assign(this->tensors().size(), {});
   }
@@ -234,6 +238,7 @@ class gradient_exchange {
   ///               exchange keeps the old codecs
   void change(std::vector<codec_type> codecs) {
     require_idle("change");
+    auto const by = calling(detail::caller::change);
     change_to(std::move(codecs), true);
   }
   /// Sets the codecs without a check between ranks, for a rank that can no longer communicate. The rank may then call
@@ -262,6 +267,7 @@ class gradient_exchange {
     detail::require(
         is_measured_,
         "gradient_exchange: fit_buckets() must be called after a step with these buckets and codecs: none has ended");
+    auto const by = calling(detail::caller::fit_buckets);
     auto layout = engine_->pipeline.fit(replicated_times());
     require_agreement(detail::described(tensors(), layout));
     engine_->lay_out(std::move(layout));
@@ -350,6 +356,7 @@ class gradient_exchange {
   /// throw agreement_error. All ranks are then unchanged.
   void import_state(span<std::byte const> bytes, std::vector<codec_type> codecs) {
     require_between_steps("import_state");
+    auto const by = calling(detail::caller::import_state);
     detail::require_success(exec_, engine_->pipeline.comm(), importing, [&] { require_state(bytes, codecs); });
     change_to(std::move(codecs), false);
     import_state(bytes);
@@ -369,6 +376,10 @@ class gradient_exchange {
   static constexpr auto* importing = "gradient_exchange::import_state";
 
   auto& model() const { return engine_->pipeline.model(); }
+  /// Labels the calls of a function, which the communicator compares between the ranks.
+  detail::calling calling(detail::caller::function from) const {
+    return detail::calling({from, engine_->pipeline.number()});
+  }
 
   /// A saved state that this exchange can import, and the tensors that have an undelivered residual in it.
   struct opened_state {

@@ -1,6 +1,7 @@
-// pith/comm/detail/mpi_request.hpp — pending MPI calls, with the check of sizes between ranks and the timeout.
+// pith/comm/detail/mpi_request.hpp — pending MPI calls, with the comparison of calls between ranks and the timeout.
 #pragma once
 
+#include <pith/comm/detail/call_label.hpp>
 #include <pith/comm/timeout.hpp>
 #include <pith/core/error.hpp>
 
@@ -13,15 +14,38 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace pith::inline PITH_ABI {
 
 namespace detail {
+
+inline bool is_mpi_running() {
+  int has_begun = 0, has_ended = 0;
+  MPI_Initialized(&has_begun);
+  MPI_Finalized(&has_ended);
+  return has_begun && !has_ended;
+}
+
+/// A number below 2^47, with the rank that passes it. The maximum over the ranks of `packed()` contains the largest
+/// number and the lowest rank that passes this number.
+struct ranked_number {
+  std::int64_t number;
+  unsigned rank;
+
+  static constexpr std::int64_t most_ranks = 1 << 16;
+
+  ranked_number negated() const { return {-number, rank}; }
+  std::int64_t packed() const { return number * most_ranks + (most_ranks - 1 - rank); }
+  static ranked_number unpacked(std::int64_t all) {
+    return {all >> 16, static_cast<unsigned>(most_ranks - 1 - (all & (most_ranks - 1)))};
+  }
+};
 
 /// The memory that MPI reads and writes during a call. Later calls reuse the memory, so a step allocates nothing.
 struct mpi_call {
@@ -33,29 +57,45 @@ struct mpi_call {
   std::vector<MPI_Datatype> types;
   std::vector<std::byte> memory;
 
-  /// The messages that compare the sizes of ranks. When they have completed, the sizes are equal if `received` ==
-  /// `expected`.
+  /// The messages that compare the ranks' labels and sizes. A collective receives the maxima over the ranks of `label`,
+  /// `size`, `-label` and `-size`. send_recv receives label and size from each partner, and `expected` are this rank's.
   std::array<message, 2> agreement;
-  std::array<std::int64_t, 2> sent, expected, received;
+  std::array<std::int64_t, 4> sent = {}, expected = {}, received = {};
+  call_label label;
+  int tag = 0;  ///< differs between successive calls; a call uses the tags up to tag + 2
+  bool has_agreed = false;
 
   void clear() {
     for (auto& type : types) MPI_Type_free(&type);
     types.clear(), messages.clear();
     agreement = {};
+    sent = expected = received = {};
+    has_agreed = false;
   }
 };
 
-/// State that a communicator shares with its requests: the timeout and the first error. After an error, every call
-/// throws this error.
+/// State that a communicator shares with its requests: the timeout, the pending calls and the first error. After an
+/// error, every call throws this error. Calls of several threads at once are such an error.
 class mpi_link {
  public:
   explicit mpi_link(timeout_duration timeout) : timeout_(timeout) { require_timeout("mpi_communicator", timeout); }
 
-  timeout_duration timeout() const { return timeout_; }
-  bool is_broken() const { return !broken_.empty(); }
+  /// Sets the communicator on which the ranks compare their calls.
+  void use(MPI_Comm comm, unsigned rank, int size) { comm_ = comm, rank_ = rank, size_ = size; }
+  ranked_number ranked(std::uint64_t number) const { return {static_cast<std::int64_t>(number), rank_}; }
 
-  void require_usable() const {
-    if (is_broken()) throw communication_error(broken_);
+  /// A size and the call's number modulo 128, since a rank that calls send_recv makes its collectives too early.
+  ranked_number ranked_size(mpi_call const& call, std::size_t size) const {
+    return ranked(size << 7 | static_cast<std::size_t>(call.tag / 3 % 128));
+  }
+
+  timeout_duration timeout() const { return timeout_; }
+  auto lock() { return std::unique_lock(mutex_); }
+  bool is_usable() const { return broken_.empty() && is_mpi_running(); }
+
+  void require_usable() {
+    if (!broken_.empty()) throw communication_error(broken_);
+    if (!is_mpi_running()) fail(sentence("mpi_communicator: calls must end before MPI_Finalize: MPI has ended"));
   }
   void check(int code, char const* call) {
     if (code == MPI_SUCCESS) return;
@@ -70,24 +110,143 @@ class mpi_link {
     throw communication_error(text);
   }
 
-  std::unique_ptr<mpi_call> take() {
-    if (idle_.empty()) return std::make_unique<mpi_call>();
+  std::unique_ptr<mpi_call> take(call_label const& label) {
+    auto const held = lock();
+    require_usable();
+    require_one_thread(label);
+    if (idle_.empty()) idle_.push_back(std::make_unique<mpi_call>());
     auto call = std::move(idle_.back());
     idle_.pop_back();
+    call->label = label;
+    call->tag = static_cast<int>(3 * (calls_++ % 10000));  // equal on all ranks: all make the same calls
+    agreeing_.push_back(call.get());
+    ++pending_;
     return call;
   }
   /// Keeps the memory of a finished call for later calls. The memory of a failed call is never freed, since MPI may
   /// still use it.
   void give_back(std::unique_ptr<mpi_call> call) {
-    if (is_broken()) return static_cast<void>(call.release());
+    auto const held = lock();
+    --pending_;
+    if (!is_usable()) return static_cast<void>(call.release());
     call->clear();
     idle_.push_back(std::move(call));
+    if (pending_ == 0 && !misuse_.empty()) end_misuse();
+  }
+
+  /// Begins the comparison of all ranks' labels and sizes. Returns MPI's error code.
+  int compare(mpi_call& call, std::size_t size) {
+    auto const own = std::array{ranked(static_cast<std::uint64_t>(call.label.packed())), ranked_size(call, size)};
+    for (std::size_t i = 0; i < 2; ++i) call.sent[i] = own[i].packed(), call.sent[i + 2] = own[i].negated().packed();
+    return MPI_Iallreduce(call.sent.data(), call.received.data(), 4, MPI_INT64_T, MPI_MAX, comm_,
+                          &call.agreement[0].request);
+  }
+  /// Compares labels and sizes of the calls whose comparison is complete, in the order of the calls. If ranks differ,
+  /// all ranks that take part in the call throw. A later message may then belong to another call, so MPI_Test is not
+  /// called for later messages: MPI would pass their errors to the error handler of MPI_COMM_WORLD.
+  void agree() {
+    require_usable();
+    while (!agreeing_.empty()) {
+      auto& call = *agreeing_.front();
+      if (!has_compared(call)) return require_partners(call);
+      call.has_agreed = true;
+      agreeing_.erase(agreeing_.begin());
+    }
+  }
+  std::vector<mpi_call*> const& agreeing() const { return agreeing_; }
+  bool is_done(MPI_Request& request) {
+    int done = 0;
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    return done;
   }
 
  private:
+  static constexpr int failure_tag = 30'000;  ///< above the tags of calls
+
+  /// Throws if another rank has failed, or calls send_recv and so takes no part in this collective.
+  void require_partners(mpi_call const& call) {
+    if (++polls_ % 64 != 0) return;  // MPI_Iprobe takes longer than a comparison that is nearly complete
+    auto theirs = std::array<std::int64_t, 2>();
+    if (auto const peer = receive(failure_tag, theirs))
+      fail(sentence("mpi_communicator: ", call.label.name(), " cannot end: see the error of rank ", *peer));
+    for (int const tag : {call.tag + 1, call.tag + 2}) {
+      if (call.agreement[1].peer != MPI_PROC_NULL || !receive(tag, theirs)) continue;
+      tell_failure();
+      require_equal(call, 0, ranked_number::unpacked(theirs[0]), ranked_number::unpacked(call.sent[0]));
+    }
+  }
+  /// Receives a message if one has come, and returns its sender.
+  std::optional<int> receive(int tag, std::array<std::int64_t, 2>& to) {
+    int has_come = 0;
+    MPI_Status status;
+    check(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm_, &has_come, &status), "MPI_Iprobe");
+    if (!has_come) return {};
+    check(MPI_Recv(to.data(), 2, MPI_INT64_T, status.MPI_SOURCE, tag, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
+    return status.MPI_SOURCE;
+  }
+  /// Sends a message to all other ranks, so that their pending or next call throws. These ranks may come late, so the
+  /// memory is never freed.
+  void tell_failure() {
+    auto& call = *new mpi_call;
+    for (int rank = 0; rank < size_; ++rank)
+      if (rank != static_cast<int>(rank_))
+        MPI_Isend(call.sent.data(), 2, MPI_INT64_T, rank, failure_tag, comm_, &call.agreement[0].request);
+  }
+  void require_one_thread(call_label const& label) {
+    auto const thread = std::this_thread::get_id();
+    if (pending_ > 0 && thread != thread_) {
+      misuse_ = sentence("mpi_communicator: ", calls_at_once(label));
+      throw communication_error(misuse_);
+    }
+    thread_ = thread;
+  }
+  /// Ends the use of the communicator after the pending calls of the first thread, which may end as on the other ranks.
+  void end_misuse() {
+    broken_ = misuse_;
+    tell_failure();
+  }
+  /// Whether all comparisons of a call are complete. Throws if one of them has found a difference.
+  bool has_compared(mpi_call& call) {
+    auto const received = [&](std::size_t i) { return ranked_number::unpacked(call.received[i]); };
+    auto const expected = [&](std::size_t i) { return ranked_number::unpacked(call.expected[i]); };
+    auto const has_partners = call.agreement[1].peer != MPI_PROC_NULL;
+    bool are_done = true;
+    for (std::size_t at = 0; at < (has_partners ? 4 : 2); at += 2) {
+      auto const is_here = is_done(call.agreement[at / 2].request);
+      for (std::size_t i = at; is_here && i < at + 2; ++i)
+        require_equal(call, i % 2, received(i), has_partners ? expected(i) : received(i + 2).negated());
+      are_done = are_done && is_here;
+    }
+    return are_done;
+  }
+  /// Compares labels if `of` is 0, and sizes if `of` is 1.
+  void require_equal(mpi_call const& call, std::size_t of, ranked_number a, ranked_number b) {
+    if (a.number == b.number) return;
+    auto const call_number = [&](std::size_t i) {
+      return std::abs(ranked_number::unpacked(call.received[i]).number) % 128;
+    };
+    if (call.agreement[1].peer == MPI_PROC_NULL && call_number(1) != call_number(3)) tell_failure();  // to send_recv
+    auto const size = [](ranked_number n) { return static_cast<std::size_t>(n.number >> 7); };
+    if (of == 1 && size(a) == size(b))
+      fail(sentence("mpi_communicator: ", call.label.name(), ": ranks ", a.rank, " and ", b.rank,
+                    " made different calls before: all ranks must make the same calls in the same order"));
+    fail(sentence("mpi_communicator: ",
+                  of == 0 ? mixed_calls(a.rank, call_label::unpacked(a.number), b.rank, call_label::unpacked(b.number))
+                          : unequal_sizes(call.label.name(), a.rank, size(a), b.rank, size(b))));
+  }
+
   timeout_duration timeout_;
+  std::mutex mutex_;
   std::string broken_;
   std::vector<std::unique_ptr<mpi_call>> idle_;
+  std::vector<mpi_call*> agreeing_;  ///< the pending calls that the ranks have not compared, in the order of the calls
+  std::size_t pending_ = 0;
+  std::uint32_t calls_ = 0, polls_ = 0;
+  std::thread::id thread_;  ///< the thread of the last call
+  std::string misuse_;      ///< the error of a call during a call of another thread
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  unsigned rank_ = 0;
+  int size_ = 0;
 };
 
 }  // namespace detail
@@ -101,13 +260,13 @@ class mpi_link {
 ///   errors      wait() and test() throw communication_error; the destructor throws nothing
 class mpi_request {
  public:
-  mpi_request(detail::mpi_link& link, char const* name) : link_(&link), name_(name), call_(link.take()) {}
+  mpi_request(detail::mpi_link& link, detail::call_label const& label) : link_(&link), call_(link.take(label)) {}
   mpi_request(mpi_request&&) noexcept = default;
   mpi_request& operator=(mpi_request&&) = delete;
   ~mpi_request() {
     if (!call_) return;
     try {
-      if (!link_->is_broken()) end();
+      end();
     } catch (communication_error const&) {  // the communicator's next call throws the error again
     }
     link_->give_back(std::move(call_));
@@ -139,7 +298,7 @@ class mpi_request {
     call_->messages.push_back({MPI_REQUEST_NULL, peer});
     return &call_->messages.back().request;
   }
-  void check(int code) { link_->check(code, name_); }
+  void check(int code) { link_->check(code, name()); }
   /// Returns memory that is valid for as long as MPI may use it.
   std::byte* memory(std::size_t bytes) {
     call_->memory.resize(bytes);
@@ -157,16 +316,18 @@ class mpi_request {
     return {1, type};
   }
   detail::mpi_call& call() { return *call_; }
-  char const* name() const { return name_; }
+  char const* name() const { return call_->label.name(); }
 
  private:
   using clock = std::chrono::steady_clock;
 
   bool poll() {
-    link_->require_usable();
-    agree();
-    while (done_ < call_->messages.size() && is_done(call_->messages[done_].request)) ++done_;
-    if (done_ == call_->messages.size() && has_agreed_) return true;
+    auto const held = link_->lock();
+    link_->agree();
+    if (call_->has_agreed) {
+      while (done_ < call_->messages.size() && link_->is_done(call_->messages[done_].request)) ++done_;
+      if (done_ == call_->messages.size()) return true;
+    }
     auto const now = clock::now();
     if (begin_ == clock::time_point()) begin_ = now;
     if (now - begin_ > link_->timeout()) require_ended();
@@ -183,12 +344,12 @@ class mpi_request {
       waits = true;
       if (m.peer != MPI_PROC_NULL) missing.push_back(static_cast<unsigned>(m.peer));
     };
-    std::ranges::for_each(call_->messages, look);
-    std::ranges::for_each(call_->agreement, look);
+    for (auto* const call : link_->agreeing()) std::ranges::for_each(call->agreement, look);
+    if (call_->has_agreed) std::ranges::for_each(call_->messages, look);
     std::ranges::sort(missing);
     missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
     if (waits)
-      link_->fail(detail::sentence("mpi_communicator: ", name_, " did not end within ", link_->timeout().count(),
+      link_->fail(detail::sentence("mpi_communicator: ", name(), " did not end within ", link_->timeout().count(),
                                    " s: ", detail::gone_or_stuck(missing)));
   }
   /// Whether a request has completed. MPI_Test replaces a completed request by MPI_REQUEST_NULL, for which the result
@@ -199,32 +360,12 @@ class mpi_request {
     return done;
   }
 
-  /// Returns if the messages that compare the ranks' sizes are pending. Otherwise throws if the sizes differ. All ranks
-  /// that take part in the call throw, so that no rank waits for missing bytes.
-  void agree() {
-    auto& [first, second] = call_->agreement;
-    if (has_agreed_ || !is_done(first.request) || !is_done(second.request)) return;
-    has_agreed_ = true;
-    auto const& [own, other] = std::tie(call_->expected, call_->received);
-    auto const at = own[0] == other[0] ? std::size_t{1} : 0;
-    if (own == other) return;
-    link_->fail(detail::sentence("mpi_communicator: ", name_, ": ranks must pass equal sizes, got ", std::abs(own[at]),
-                                 " on this rank and ", std::abs(other[at]), " on another"));
-  }
-  bool is_done(MPI_Request& request) {
-    int done = 0;
-    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
-    return done;
-  }
-
   static constexpr unsigned hasty = 100, patient = 10000;
   static constexpr auto nap = std::chrono::microseconds(50);
 
   detail::mpi_link* link_;
-  char const* name_;
   std::unique_ptr<detail::mpi_call> call_;
   std::size_t done_ = 0;
-  bool has_agreed_ = false;
   clock::time_point begin_;
 };
 

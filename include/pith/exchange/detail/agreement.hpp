@@ -72,6 +72,7 @@ struct agreement {
   std::uint64_t tensors = 0;  ///< the number of tensors
   std::uint64_t digest = 0;   ///< a digest of all tensors' descriptions
   std::uint64_t has_failed = 0;
+  std::uint64_t number = 0;  ///< the number of exchanges that this process has built
   note failure = {};
 
   void describe(std::vector<std::string> const& all) {
@@ -208,16 +209,17 @@ void require_one_moment(E const& exec, Comm& comm, char const* call, std::vector
 }
 
 /// Throws on all ranks if a rank differs from rank 0, or could not build its exchange. A rank that could not build its
-/// exchange rethrows `failure`. Costs two all-gathers if all ranks agree.
+/// exchange rethrows `failure`. Costs two all-gathers if all ranks agree. Returns the `number` of rank 0.
 template <class Comm, executor E>
-void require_agreement(E const& exec, Comm& comm, agreement mine, std::vector<std::string> const& tensors,
-                       std::exception_ptr const& failure) {
+std::uint64_t require_agreement(E const& exec, Comm& comm, agreement mine, std::vector<std::string> const& tensors,
+                                std::exception_ptr const& failure) {
   mine.has_failed = failure ? 1 : 0;
   if (failure) mine.failure = agreement::note(words_of(failure));
   auto const each = gather_or_rethrow(exec, comm, mine, failure);
   require_built(each);
   require_equal_terms(each);
   require_equal_tensors(exec, comm, each, tensors);
+  return each[0].number;
 }
 
 }  // namespace pith::inline PITH_ABI::detail

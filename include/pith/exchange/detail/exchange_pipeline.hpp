@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/comm/detail/backoff.hpp>
+#include <pith/comm/detail/call_label.hpp>
 #include <pith/comm/detail/pending_transfers.hpp>
 #include <pith/comm/sub_communicators.hpp>
 #include <pith/comm/trace.hpp>
@@ -56,6 +57,10 @@ class exchange_pipeline {
 
   tensors& model() { return tensors_; }
   Comm& comm() { return comms_.all(); }
+
+  /// The number of the exchange in the labels of its calls.
+  std::uint32_t number() const { return number_; }
+  void set_number(std::uint32_t number) { number_ = number; }
 
   /// A change of codecs has two parts. prepare() makes the new states, and throws if a codec is wrong. apply() sets the
   /// codecs and states for the next steps.
@@ -222,11 +227,16 @@ class exchange_pipeline {
 
   void prepare() {
     if (copies_) copies_->take(exec_, tensors_);
-    if (verification_ == verify::each_step) require_equal_states(exec_, comms_.all(), tensors_);
-    if (weights_) weights_->agree(exec_, comms_.all(), own_weight_, sizeof(In) == 2);
+    if (verification_ == verify::each_step) require_equal_states(exec_, comms_.all(), tensors_, number_);
+    if (weights_) agree_on_weights();
     tensors_.begin_step(exec_);
     for (auto& b : buckets_) b.begin_step(tensors_);
     gathered_bytes_ = 0;
+  }
+
+  void agree_on_weights() {
+    auto const by = calling({caller::step, number_, 0});
+    weights_->agree(exec_, comms_.all(), own_weight_, sizeof(In) == 2);
   }
 
   void run_round(std::size_t k, workspace_on<E>& ws) {
@@ -261,6 +271,7 @@ class exchange_pipeline {
   }
   void start(std::size_t k) {
     auto const [bucket, round] = schedule_[k];
+    auto const by = calling({caller::step, number_, static_cast<std::uint32_t>(k + 1)});
     transfers_.start(traced(&log_, exchange_trace::work::transfer, bucket, round));
     gathered_bytes_ += buckets_[bucket].start(exec_, comms_, round, memory(k), transfers_);
     transfers_.test(exec_);  // ends the traced time if the transfers are already complete
@@ -278,6 +289,7 @@ class exchange_pipeline {
 
   E exec_;
   sub_communicators<Comm> comms_;
+  std::uint32_t number_ = 0;
   tensors tensors_;
   span_log log_;
   verify verification_;

@@ -13,6 +13,7 @@
 #include <pith/version.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -40,6 +41,12 @@ inline std::vector<std::string> described(std::vector<tensor_spec> const& tensor
   return all;
 }
 
+/// The number of a new exchange. The exchanges of a process are numbered from 1 on, in the order of their construction.
+inline std::uint64_t next_exchange() {
+  static auto built = std::atomic<std::uint64_t>();
+  return ++built;
+}
+
 /// The terms that must be equal on all ranks when an exchange is built.
 template <real In, executor E>
 agreement agreement_on(std::vector<std::string> const& tensors, exchange_options const& o) {
@@ -55,6 +62,7 @@ agreement agreement_on(std::vector<std::string> const& tensors, exchange_options
   std::transform(terms.begin(), terms.end(), mine.terms.begin(),
                  [](std::string const& words) { return agreement::term(words); });
   mine.describe(tensors);
+  mine.number = next_exchange();
   return mine;
 }
 

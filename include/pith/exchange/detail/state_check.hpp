@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/codec/state.hpp>
+#include <pith/comm/detail/call_label.hpp>
 #include <pith/core/digest.hpp>
 #include <pith/exchange/detail/agreement.hpp>
 #include <pith/exchange/detail/exchanged_tensors.hpp>
@@ -68,15 +69,32 @@ std::vector<state_digest> state_digests(E const& exec, exchanged_tensors<In, E>&
                                  its.steps));
 }
 
-/// Throws on all ranks if the step counters, codecs or replicated states of a rank differ from those of rank 0.
+/// Throws on all ranks if a rank begins a step of another exchange than rank 0.
 template <real In, executor E, class Comm>
-void require_equal_states(E const& exec, Comm& comm, exchanged_tensors<In, E>& all) {
+void require_same_exchange(E const& exec, Comm& comm, exchanged_tensors<In, E> const& all, std::uint32_t number) {
+  auto const& specs = all.specs();
+  auto const words = text("exchange ", number, " of ", specs.size(), " tensors", specs.empty() ? "" : ", the first is ",
+                          specs.empty() ? "" : specs[0].name);
+  auto const each = gather_on_host(exec, comm, std::vector(1, agreement::note(words)));
+  auto const rank = first_difference(each, 1).first;
+  if (rank == 0) return;
+  throw agreement_error(sentence("gradient_exchange: rank ", rank, " begins a step of ", each[rank].words(),
+                                 ", while rank 0 begins a step of ", each[0].words(),
+                                 ": all ranks must make the steps of their exchanges in the same order"));
+}
+
+/// Throws on all ranks if the exchange of a rank differs from that of rank 0 in its number, step counters, codecs or
+/// replicated states.
+template <real In, executor E, class Comm>
+void require_equal_states(E const& exec, Comm& comm, exchanged_tensors<In, E>& all, std::uint32_t number) {
+  auto const by = calling({caller::check});
   auto const mine = state_digests(exec, all);
-  auto whole = digest();
+  auto whole = digest() << std::uint64_t{number};
   for (auto const& d : mine) whole << d.steps << d.codec << d.replicated;
   auto const summary = std::vector(1, state_digest{mine.empty() ? 0 : mine[0].steps, 0, whole.value()});
   auto const differs = first_difference(gather_on_host(exec, comm, summary), 1).first != 0;
   if (!all_see_difference(exec, comm, differs)) return;
+  require_same_exchange(exec, comm, all, number);
   auto const each = gather_on_host(exec, comm, mine);
   auto const [rank, tensor] = first_difference(each, mine.size());
   if (rank == 0) throw_no_difference();
