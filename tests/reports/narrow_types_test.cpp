@@ -83,7 +83,7 @@ std::vector<double> mean_in(C const& codec, situation const& at, std::vector<dou
 /// magnitude, or at `reach` times the size of the gradients: the largest value that a rank's payload decodes to.
 template <class T, class C>
 void as_float(C const& codec, int roundings, double reach = 0) {
-  auto const limit = static_cast<double>(pith::largest_finite<T>());
+  auto const limit = static_cast<double>(pith::largest_finite<T>);
   for (auto const& at : situations) {
     if (reach * at.size > limit) continue;  // T cannot hold the values of a rank's payload
     auto const got = mean_in<T, T>(codec, at), right = mean_in<T, float>(codec, at);

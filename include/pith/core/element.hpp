@@ -158,17 +158,15 @@ PITH_HD inline A finite_or_nan(A value) {
 
 /// The largest finite value of an element type.
 template <real T>
-PITH_HD constexpr accum<T> largest_finite() {
-  if constexpr (std::same_as<T, half>) return 65504;
-  if constexpr (std::same_as<T, bfloat16>) return 0x1.fep127f;
-  return std::numeric_limits<accum<T>>::max();
-}
+inline constexpr accum<T> largest_finite = std::same_as<T, half>       ? accum<T>{65504}
+                                           : std::same_as<T, bfloat16> ? accum<T>{0x1.fep127f}
+                                                                       : std::numeric_limits<accum<T>>::max();
 
 /// Converts a value to `T`. A finite value that is too large for T becomes the largest finite value of its sign.
 template <real T>
 PITH_HD inline T saturated_cast(accum<T> value) {
   if constexpr (std::same_as<T, accum<T>>) return value;
-  auto const most = largest_finite<T>();
+  auto const most = largest_finite<T>;
   auto const bounded = value > most ? most : value < -most ? -most : value;
   return element_cast<T>(is_finite(value) ? bounded : value);
 }
