@@ -78,8 +78,8 @@ void require_same_exchange(E const& exec, Comm& comm, exchanged_tensors<In, E> c
   auto const each = gather_on_host(exec, comm, std::vector(1, agreement::note(words)));
   auto const rank = first_difference(each, 1).first;
   if (rank == 0) return;
-  throw agreement_error(sentence("gradient_exchange: rank ", rank, " begins a step of ", each[rank].words(),
-                                 ", while rank 0 begins a step of ", each[0].words(),
+  throw agreement_error(sentence("gradient_exchange: rank ", rank, " starts the step of ", each[rank].words(),
+                                 ", while rank 0 starts the step of ", each[0].words(),
                                  ": all ranks must make the steps of their exchanges in the same order"));
 }
 
