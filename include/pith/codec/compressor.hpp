@@ -7,6 +7,7 @@
 #include <pith/codec/detail/saving.hpp>
 #include <pith/codec/detail/state_words.hpp>
 #include <pith/core/buffer.hpp>
+#include <pith/core/detail/convert.hpp>
 #include <pith/exec/seq.hpp>
 
 #include <concepts>
@@ -17,16 +18,6 @@
 #include <vector>
 
 namespace pith::inline PITH_ABI {
-
-namespace detail {
-
-struct set_step {
-  std::uint64_t* to;
-  std::uint64_t step;
-  PITH_HD void operator()(std::uint64_t) const { *to = step; }
-};
-
-}  // namespace detail
 
 /// A codec with the state, payload and workspace for one tensor on one rank. `compressor<In>(codec, dims)`
 /// erases the codec's type, and `make_compressor<In>(exec, codec, dims)` keeps the type.
@@ -73,7 +64,7 @@ class compressor {
   /// this number after compress(). A compressor that only decodes payloads needs no steps of its own.
   void decompress(span_on<E, std::byte const> payload, span_on<E, In> x, std::uint16_t from, std::uint64_t step) {
     detail::require(step > 0, "compressor::decompress: step must be at least 1, got 0: pass the sender's step()");
-    exec_.for_each_index(1, detail::set_step{sent_step_.data(), step});
+    exec_.for_each_index(1, detail::set_value<std::uint64_t>{sent_step_.data(), step});
     auto id = state_.id();
     id.step = sent_step_.data();
     id.rank = from;

@@ -109,7 +109,7 @@ class resharding {
             ": the state of this codec cannot be converted to another number of ranks");
     require(ranks_ % places == 0, "reshard: ranks must be a multiple of ", places, ", the ranks of a node, got ",
             ranks_, " of ", field.tensor);
-    for (unsigned place = 0; place < places && !field.is_replicated(); ++place)
+    for (unsigned place = 0; place < places && !field.form.is_replicated(); ++place)
       require(!at_place(place, field).empty(), "reshard: states must have a rank with local rank ", place,
               " in its node of ", places, ", got none of ", field.tensor);
   }

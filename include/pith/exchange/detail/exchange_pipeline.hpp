@@ -236,7 +236,7 @@ class exchange_pipeline {
 
   void agree_on_weights() {
     auto const by = calling({caller::step, number_, 0});
-    weights_->agree(exec_, comms_.all(), own_weight_, sizeof(In) == 2);
+    weights_->agree(exec_, comms_.all(), own_weight_, is_narrow(kind_of<In>()));
   }
 
   void run_round(std::size_t k, workspace_on<E>& ws) {
