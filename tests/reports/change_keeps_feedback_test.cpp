@@ -96,7 +96,8 @@ double wide(In x) {
   return static_cast<double>(element_cast<accum<In>>(x));
 }
 
-/// The sums of a run: the received means, the means of the gradients, and the magnitudes that bound the rounding errors.
+/// The sums of a run: the received means, the means of the gradients, and the magnitudes that bound the rounding
+/// errors.
 struct run_sums {
   std::vector<double> received = std::vector<double>(kept_size), made = received, magnitude = received;
 

@@ -1,6 +1,6 @@
-// tests/reports/getters_during_a_step_test.cpp — calls that read an exchange during a step: each returns the values from
-// before the step, or is refused, and none races with the exchange's thread. Compare chronoxor/CppServer#46 (a counter of
-// sent bytes that two threads access).
+// tests/reports/getters_during_a_step_test.cpp — calls that read an exchange during a step: each returns the values
+// from before the step, or is refused, and none races with the exchange's thread. Compare chronoxor/CppServer#46 (a
+// counter of sent bytes that two threads access).
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 

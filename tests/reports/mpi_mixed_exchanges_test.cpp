@@ -1,5 +1,5 @@
-// tests/reports/mpi_mixed_exchanges_test.cpp — exchanges that MPI ranks use in another order, alone, or at the same time:
-// every rank throws a sentence, and no rank dies. A report of this kind is horovod/horovod#100.
+// tests/reports/mpi_mixed_exchanges_test.cpp — exchanges that MPI ranks use in another order, alone, or at the same
+// time: every rank throws a sentence, and no rank dies. A report of this kind is horovod/horovod#100.
 #include <pith/codec/identity.hpp>
 #include <pith/comm/any_communicator.hpp>
 #include <pith/comm/mpi.hpp>

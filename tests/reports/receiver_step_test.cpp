@@ -1,5 +1,6 @@
-// tests/reports/receiver_step_test.cpp — a receiver decodes the payloads of another rank's steps, which it is told, though
-// it has made no steps itself. Compare zama-ai/concrete-core#24 (both sides need the same random numbers to decompress).
+// tests/reports/receiver_step_test.cpp — a receiver decodes the payloads of another rank's steps, which it is told,
+// though it has made no steps itself. Compare zama-ai/concrete-core#24 (both sides need the same random numbers to
+// decompress).
 #include <pith/codec/compressor.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/pith.hpp>

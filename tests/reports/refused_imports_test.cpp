@@ -1,6 +1,6 @@
 // tests/reports/refused_imports_test.cpp — an object that refuses a state is as before: it exports equal bytes, and its
-// next steps are those of a twin that never saw the state. Compare stanfordnlp/dspy#9589 (a load that fails in the middle
-// leaves a mixture).
+// next steps are those of a twin that never saw the state. Compare stanfordnlp/dspy#9589 (a load that fails in the
+// middle leaves a mixture).
 #include <pith/codec/compressor.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>

@@ -26,8 +26,8 @@ namespace pith::inline PITH_ABI {
 ///     send(c.compress(gradient), c.step());
 ///     c.decompress(received, gradient, from_rank, step);   // `step` is the step() of the sender
 ///
-/// The random numbers of an encoding depend on its step, and some decoders draw these numbers again. So a receiver needs
-/// the step of a payload. Frames (wire/frame.hpp) contain this step.
+/// The random numbers of an encoding depend on its step, and some decoders draw these numbers again. So a receiver
+/// needs the step of a payload. Frames (wire/frame.hpp) contain this step.
 ///
 ///   owns        the codec, a copy of the executor, and all memory, which the constructor allocates. The type is
 ///               move-only
@@ -114,7 +114,8 @@ class compressor {
   codec_state<In, C, E>& state() { return state_; }
 
  private:
-  /// Before the first step, the step of any payload is unknown. On a device, a check would have to wait.
+  /// Throws on a host if compress() was never called, because the step of a payload is then unknown. On a device, this
+  /// check would have to wait.
   void require_begun() const {
     if constexpr (detail::host_executor<E>)
       detail::require(*state_.steps() > 0, "compressor::decompress: the step of the payload is unknown, since this ",
@@ -136,7 +137,7 @@ class compressor {
   C codec_;
   codec_state<In, C, E> state_;
   buffer<std::byte, E> payload_, scratch_;
-  buffer<std::uint64_t, E> sent_step_;  ///< the step of a received payload
+  buffer<std::uint64_t, E> sent_step_;  ///< the sender's step of a received payload
 };
 
 /// Makes a compressor for gradients with element type In.

@@ -107,7 +107,7 @@ class gradient_exchange {
 
   /// The number of bytes that this rank passes to its communicator in a step. If the number varies from step to step,
   /// returns the number for the last step. Before the first step, returns the largest possible number. During a step
-  /// and after a failed step, returns the number from before this step.
+  /// and after a failed step, returns the same number as before this step.
   pith::traffic traffic() const {
     if (phase_ != phase::idle) return sent_before_;
     auto all = engine_->pipeline.traffic();
@@ -138,7 +138,7 @@ class gradient_exchange {
   /// Begins a step. The caller then passes each gradient to ready(tensor, gradient).
   void begin(double weight = 1) {
     require_begin(size(), weight);
-    sent_before_ = traffic();  // ready() may start a thread that changes the number
+    sent_before_ = traffic();  // after ready(), another thread may change the number
     model().lay_none();
     engine_->ready.begin();
     engine_->pipeline.begin_step(weight);
@@ -228,8 +228,8 @@ class gradient_exchange {
   /// Sets one codec per tensor, for the next step and all later steps. All ranks call `change()` between steps, with
   /// equal codecs. If the new codec of a tensor is the old codec `old`, or is `old.at(rate)`, the state is kept.
   /// Otherwise the new codec starts with a new state, except for its feedback. `ok_top_k` and `g_top_k` start with a
-  /// new state at every new rate. No residual is lost: a residual continues in the feedback of the new codec, or the
-  /// next step adds it to the gradient. docs/exchange.md lists the states of policies that continue.
+  /// new state at every new rate. No residual is lost. The feedback of the new codec takes over the residual, or the
+  /// next step adds it to the gradient. docs/exchange.md lists the states that each policy takes over.
   ///
   ///   complexity  two small all-gathers and a new schedule. Allocates the new states, and larger buffers if needed
   ///   errors      agreement_error on all ranks if codecs differ between ranks. If a codec does not fit its tensor,
@@ -376,7 +376,7 @@ class gradient_exchange {
   static constexpr auto* importing = "gradient_exchange::import_state";
 
   auto& model() const { return engine_->pipeline.model(); }
-  /// Labels the calls of a function, which the communicator compares between the ranks.
+  /// Sets the label of a function's calls. The communicator compares the labels of the ranks.
   detail::calling calling(detail::caller::function from) const {
     return detail::calling({from, engine_->pipeline.number()});
   }
@@ -400,7 +400,7 @@ class gradient_exchange {
     return {saved.states, next.owes};
   }
 
-  /// Sets other codecs. `keeps_feedback` is false if an import then replaces all states.
+  /// Sets the codecs. `keeps_feedback` is false if the caller then imports all states, so that residuals may be lost.
   void change_to(std::vector<codec_type> codecs, bool keeps_feedback) {
     auto next = std::optional<model_change>();
     auto words = std::vector<std::string>();
@@ -512,7 +512,7 @@ class gradient_exchange {
   phase phase_ = phase::idle;
   bool is_measured_ = false;  ///< true after a step with the current buckets and codecs
   double wait_seconds_ = 0;
-  pith::traffic sent_before_;          ///< traffic() from before the current or failed step
+  pith::traffic sent_before_;          ///< the result of traffic() before the current or failed step
   std::vector<measured_energy> lost_;  ///< measured loss of each tensor
   std::unique_ptr<engine, typename engine::end> engine_;
 };

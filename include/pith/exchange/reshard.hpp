@@ -114,7 +114,7 @@ class resharding {
               " in its node of ", places, ", got none of ", field.tensor);
   }
 
-  /// A node has `places` ranks, and `place` is a local rank. Returns the fields of all old ranks with this local rank.
+  /// Returns the fields of all old ranks with the local rank `place` in their node of `field.form.places` ranks.
   std::vector<std::byte const*> at_place(unsigned place, rank_field const& field) const {
     auto found = std::vector<std::byte const*>();
     for (std::size_t i = 0; i < old_.size(); ++i)

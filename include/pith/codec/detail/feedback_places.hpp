@@ -117,7 +117,8 @@ std::vector<std::size_t> like_places(feedback_places<A> const& from, feedback_pl
 }
 
 /// Returns the place to whose residual the residual of `from` is added. This is the place of the same elements. Without
-/// it, this is the place of the whole tensor. Without both, returns null. No residual is added to a replicated residual.
+/// it, this is the place of the whole tensor. Without both, returns null. No residual is added to a replicated
+/// residual.
 template <class A>
 feedback_place<A> const* heir_of(feedback_place<A> const& from, feedback_places<A> const& to) {
   auto const is_heir = [](auto const& t) { return t.residual != nullptr && t.is_local; };
@@ -142,8 +143,8 @@ feedback_place<A> const* lost_place(feedback_places<A> const& from, feedback_pla
 
 /// Moves the feedback of a tensor's old codec to the states of its new codec. The states of a place are copied to a
 /// place of the same elements and the same policy. Other residuals are added to the residual of heir_of(place). Returns
-/// the sum of the residuals without such an heir, in the unit of this rank's gradient of n elements. If there are no such
-/// residuals, returns an empty buffer.
+/// the sum of the residuals without such an heir, in the unit of this rank's gradient of n elements. If there are no
+/// such residuals, returns an empty buffer.
 template <class A, executor E>
 buffer<A, E> move_feedback(E const& exec, feedback_places<A> const& from, feedback_places<A> const& to,
                            std::uint64_t n) {

@@ -210,7 +210,7 @@ class exchange_pipeline {
     transfers_.reserve(transfers);
   }
   static void add_wire_bytes(exchange_plan::group const& g, double factor, std::vector<double>& each) {
-    if (g.completes_mean()) return;  // messages_of(transport::mean) counts both transfers
+    if (g.completes_mean()) return;  // messages_of(transport::mean, ...) already counts both transfers
     for (auto const& s : g.slots) {
       auto const sent = messages_of(g.how, static_cast<double>(align_up(s.bytes, section_alignment)), g.ranks, g.among);
       each[s.tensor] += factor * sent.count * sent.bytes;

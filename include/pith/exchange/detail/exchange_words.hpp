@@ -90,8 +90,8 @@ inline std::vector<std::size_t> field_counts(std::string_view words) {
   }
   return counts;
 }
-/// Returns the tensors that have an undelivered residual in a saved state. In `own`, the description without such
-/// residuals, each of these tensors has one field less.
+/// Returns whether each tensor has an undelivered residual in a saved state. `saved` is the description of this state,
+/// and `own` is the description without such residuals, in which a tensor with such a residual has one field fewer.
 inline std::vector<bool> owing_in(std::string_view saved, std::string_view own) {
   auto const with = field_counts(saved), without = field_counts(own);
   auto owes = std::vector<bool>(without.size());
