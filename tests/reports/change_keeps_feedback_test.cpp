@@ -118,8 +118,8 @@ struct run_sums {
       magnitude[i] += std::abs(wide(means[i]));
     }
   }
-  /// A step rounds an element of In at most four times outside of feedback: two sums, and their narrowings. It rounds
-  /// at most 16 sums of accum<In>. No sum exceeds the sum of all gradients of a node's place.
+  /// Outside feedback, a step rounds an element of In at most four times: two sums, and two conversions to In. A step
+  /// rounds at most 16 sums of accum<In>. No sum exceeds the sum of the gradients of all ranks.
   template <class In>
   double largest_excess(unsigned steps) const {
     auto const of_sums = std::ldexp(1.0, sizeof(accum<In>) == 8 ? -53 : -24);
@@ -134,7 +134,7 @@ struct run_sums {
   }
 };
 
-/// Sends everything that a rank keeps: steps without gradients and without compression.
+/// Makes two steps without gradients and without compression, which deliver all residuals.
 template <class In>
 void flush(threads_exchange<In>& ex, run_sums& sums) {
   ex.change(std::vector<codec_of<In>>(kept_tensors.size(), identity()));
@@ -260,7 +260,7 @@ TEST_CASE("a residual arrives with the next mean of a lossless codec") {
   }
 }
 
-TEST_CASE("a codec without feedback receives the residual as part of the next gradient") {
+TEST_CASE("a codec without feedback encodes the residual with the next gradient") {
   for (auto const& next : {float_codecs(cast<half>()), float_codecs(top_k(0.5)), fed(signum_momentum())}) {
     auto a = alone(fed());
     auto const residual = a.ex.fed_back(0);
@@ -273,7 +273,7 @@ TEST_CASE("a codec without feedback receives the residual as part of the next gr
   }
 }
 
-TEST_CASE("a residual continues in the unit of the next policy") {
+TEST_CASE("another policy takes over a residual in its own unit") {
   auto const after = [](float_codecs const& from, float_codecs const& to) {
     auto a = alone(from);
     a.change(to);
@@ -305,7 +305,7 @@ TEST_CASE("a residual continues in the unit of the next policy") {
   CHECK(after(fed(ef21()), float_codecs(error_feedback(scaled_sign(), ef21()))) == estimate);
 }
 
-TEST_CASE("a change that would lose a residual is refused, and the exchange stays as it was") {
+TEST_CASE("a change that would lose a residual is refused and changes nothing") {
   struct refusal {
     float_codecs from, to;
     char const* advice;
@@ -341,7 +341,7 @@ TEST_CASE("a change that would lose a residual is refused, and the exchange stay
   CHECK(same.ex.fed_back(0) == kept);
 }
 
-TEST_CASE("a state that is saved between a change and the next step contains the residual") {
+TEST_CASE("a state that is saved between a change and the next step contains the undelivered residual") {
   auto a = alone(fed());
   a.change(identity());
   auto const saved = a.ex.export_state();
@@ -362,7 +362,7 @@ TEST_CASE("a state that is saved between a change and the next step contains the
   CHECK(a.ex.export_state() == after);
 }
 
-TEST_CASE("reshard and rescale keep a residual that has not been delivered") {
+TEST_CASE("reshard and rescale keep an undelivered residual") {
   auto states = std::vector<std::vector<std::byte>>(2);
   auto sums = std::vector<float>(32);
   run_ranks(2, [&](thread_communicator comm) {

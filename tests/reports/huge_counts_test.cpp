@@ -1,6 +1,6 @@
-// tests/reports/huge_counts_test.cpp — counts of any size: a codec refuses a bucket, rank or block size, or treats a
-// bucket that is larger than the tensor as the whole tensor, alone and in every exchange. A block size of 2^64 has
-// crashed quantizers: bitsandbytes#1071.
+// tests/reports/huge_counts_test.cpp — counts of any size. A codec refuses a bucket size, matrix rank or block size, or
+// treats a bucket that is larger than the tensor as the whole tensor, alone and in every exchange. In
+// bitsandbytes#1071, a block size of 2^64 crashed a quantizer.
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/all_reduce_mean.hpp>
 #include <pith/exchange/hierarchical.hpp>
@@ -20,7 +20,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -63,8 +62,8 @@ std::vector<std::string> registered_counts() {
   return marked;
 }
 
-/// The mean of two ranks in the second step, and the largest number of bytes that a rank allocates for a call. Empty if
-/// the codec is refused.
+/// The mean of two ranks in the second step, and the number of bytes that a rank allocates for the calls. Without a
+/// mean if the codec is refused.
 struct outcome {
   std::vector<float> mean;
   std::size_t bytes = 0;

@@ -1,6 +1,6 @@
-// tests/reports/receiver_step_test.cpp — a receiver decodes the payloads of another rank's steps, which it is told,
-// though it has made no steps itself. Compare zama-ai/concrete-core#24 (both sides need the same random numbers to
-// decompress).
+// tests/reports/receiver_step_test.cpp — a receiver without steps of its own decodes payloads of another rank, and
+// passes the sender's step to decompress. Compare zama-ai/concrete-core#24, where both sides need the same random
+// numbers to decompress.
 #include <pith/codec/compressor.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/pith.hpp>
@@ -16,7 +16,6 @@
 #include <cstring>
 #include <stdexcept>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 using namespace support;
@@ -56,7 +55,7 @@ void for_each_text(F const& f) {
   of_methods(pith::all_methods::policies);
 }
 
-/// A receiver that compresses in each step as the sender does, and so is in the sender's step.
+/// Decodes with a receiver that also compresses once per step, so that its step is the sender's step.
 template <class Compressor>
 std::vector<std::vector<float>> received_in_step(Compressor peer, std::vector<std::vector<std::byte>> const& sent) {
   auto all = std::vector<std::vector<float>>();
@@ -66,7 +65,7 @@ std::vector<std::vector<float>> received_in_step(Compressor peer, std::vector<st
   }
   return all;
 }
-/// A receiver that compresses nothing and joins before step `first`.
+/// Decodes the payloads from step `first` on with a receiver that compresses nothing.
 template <class Compressor>
 std::vector<std::vector<float>> received_from(std::uint64_t first, Compressor receiver,
                                               std::vector<std::vector<std::byte>> const& sent) {
@@ -97,7 +96,7 @@ TEST_CASE("a receiver that joins later decodes the payloads of each codec") {
   });
 }
 
-TEST_CASE("a receiver with other steps, or with an imported state, decodes a payload of a given step") {
+TEST_CASE("a receiver with other steps or with an imported state decodes a payload of a given step") {
   auto const codec = pith::random_k(0.1) | pith::qsgd<8>();
   auto const make = [&](std::uint16_t rank) { return pith::compressor<float>(codec, sent_dims, id_of_rank(rank)); };
   auto const sent = sent_by(make(sender_rank));
@@ -126,7 +125,7 @@ TEST_CASE("a receiver on several threads decodes the same values") {
                   received_in_step(pith::make_compressor<float>(pith::seq, codec, sent_dims, id_of_rank(1)), sent)));
 }
 
-TEST_CASE("without a step of its own, a receiver refuses a payload of an unknown step") {
+TEST_CASE("a receiver without a step of its own refuses a payload of an unknown step") {
   auto const codec = pith::random_k(0.1);
   auto const sent = sent_by(pith::compressor<float>(codec, sent_dims, id_of_rank(sender_rank)));
   auto receiver = pith::compressor<float>(codec, sent_dims, id_of_rank(1));
