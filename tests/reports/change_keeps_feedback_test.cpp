@@ -29,6 +29,8 @@
 
 #include <doctest/doctest.h>
 
+#include "support/vectors.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -122,8 +124,7 @@ struct run_sums {
   /// rounds at most 16 sums of accum<In>. No sum exceeds the sum of the gradients of all ranks.
   template <class In>
   double largest_excess(unsigned steps) const {
-    auto const of_sums = std::ldexp(1.0, sizeof(accum<In>) == 8 ? -53 : -24);
-    auto const of_values = sizeof(In) > 2 ? of_sums : std::ldexp(1.0, std::is_same_v<In, half> ? -11 : -8);
+    auto const of_sums = support::roundoff<accum<In>>(), of_values = support::roundoff<In>();
     auto const largest = kept_ranks * *std::max_element(magnitude.begin(), magnitude.end());
     auto excess = 0.0;
     for (std::size_t i = 0; i < kept_size; ++i) {

@@ -14,6 +14,7 @@
 #include <doctest/doctest.h>
 
 #include "support/parsed.hpp"
+#include "support/registered_texts.hpp"
 #include "support/vectors.hpp"
 
 #include <algorithm>
@@ -34,31 +35,15 @@ std::string replaced(std::string text, char mark, std::string const& by) {
   return text;
 }
 
-bool ends_argument(char c) { return c == ',' || c == ')'; }
-
-/// The text, once for each argument that is a whole number, with # in place of this argument.
-std::vector<std::string> with_marks(std::string const& text) {
-  auto marked = std::vector<std::string>();
-  for (std::size_t i = 1; i < text.size(); ++i) {
-    auto const end = std::min(text.find_first_not_of("0123456789", i), text.size() - 1);
-    if ((text[i - 1] == '(' || text[i - 1] == ',') && end > i && ends_argument(text[end]))
-      marked.push_back(text.substr(0, i) + "#" + text.substr(end));
-  }
-  return marked;
-}
-
-/// All counts in the registry's examples of stages and exchanges.
+/// Returns the registry's examples of stages and exchanges, once per argument that is a whole number. # replaces this
+/// argument.
 std::vector<std::string> registered_counts() {
   auto marked = std::vector<std::string>();
-  auto const add = [&](auto const& listings) {
-    for (auto const& listing : listings) {
-      for (std::size_t i = 0; i < listing.examples(); ++i) {
-        for (auto const& text : with_marks(std::string(listing.texts[i]))) marked.push_back(text);
-      }
-    }
+  auto const add = [&](std::string const& text) {
+    for (auto const& one : support::with_argument(text, "0123456789", "#")) marked.push_back(one);
   };
-  add(pith::stage_listings);
-  add(pith::exchange_listings);
+  support::for_each_example(pith::stage_listings, add);
+  support::for_each_example(pith::exchange_listings, add);
   return marked;
 }
 

@@ -19,12 +19,13 @@
 
 #include <doctest/doctest.h>
 
+#include "support/vectors.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <iterator>
-#include <utility>
 #include <vector>
 
 namespace {
@@ -44,10 +45,10 @@ constexpr situation situations[] = {{1, 1},     {2, 30000},  {3, 65504},  {4, 1e
 /// The largest rounding error of T at x: half the distance of neighbouring values.
 template <class T>
 double rounding_at(double x) {
-  auto const [digits, least] = std::same_as<T, pith::half> ? std::pair(11, -14) : std::pair(8, -126);
+  auto const least = std::same_as<T, pith::half> ? -14 : -126;
   auto exponent = 0;
   std::frexp(x, &exponent);
-  return std::ldexp(1.0, std::max(exponent - 1, least) - digits);
+  return std::ldexp(support::roundoff<T>(), std::max(exponent - 1, least));
 }
 
 /// Gradients that T represents exactly, so that the exchanges in T and in float begin with equal values. One element in

@@ -17,6 +17,7 @@
 #include <doctest/doctest.h>
 
 #include "support/parsed.hpp"
+#include "support/registered_texts.hpp"
 #include "support/vectors.hpp"
 
 #include <algorithm>
@@ -31,18 +32,6 @@
 namespace {
 
 using pith::seq;
-
-/// The text, once for each argument that is a number, with `by` in place of this argument.
-std::vector<std::string> with_number(std::string const& text, std::string const& by) {
-  auto made = std::vector<std::string>();
-  for (std::size_t i = 1; i < text.size(); ++i) {
-    auto const end = text.find_first_not_of("0123456789.", i);
-    if ((text[i - 1] == '(' || text[i - 1] == ',') && end != i && end != std::string::npos &&
-        (text[end] == ',' || text[end] == ')'))
-      made.push_back(text.substr(0, i) + by + text.substr(end));
-  }
-  return made;
-}
 
 /// Two steps of two ranks: a step of normal numbers and a step of zeros. Returns whether all means are finite.
 bool has_finite_means(pith::any_codec<float> const& codec) {
@@ -155,19 +144,15 @@ void wait_for(double timeout) {
 }  // namespace
 
 TEST_CASE("a number in a text of the registry is refused or gives finite means") {
-  auto const check_all = [](auto const& listings) {
-    for (auto const& listing : listings) {
-      for (std::size_t i = 0; i < listing.examples(); ++i) {
-        for (auto const* value :
-             {"nan", "-nan", "inf", "-inf", "infinity", "-1", "-0", "0", "5e-324", "1e-310", "2", "1e308"}) {
-          for (auto const& text : with_number(std::string(listing.texts[i]), value)) check_text(text);
-        }
-      }
+  auto const check = [](std::string const& example) {
+    for (auto const* value :
+         {"nan", "-nan", "inf", "-inf", "infinity", "-1", "-0", "0", "5e-324", "1e-310", "2", "1e308"}) {
+      for (auto const& text : support::with_argument(example, "0123456789.", value)) check_text(text);
     }
   };
-  check_all(pith::stage_listings);
-  check_all(pith::exchange_listings);
-  check_all(pith::policy_listings);
+  support::for_each_example(pith::stage_listings, check);
+  support::for_each_example(pith::exchange_listings, check);
+  support::for_each_example(pith::policy_listings, check);
 }
 
 TEST_CASE("a parameter of a codec or feedback policy out of its range is refused with its name") {

@@ -15,6 +15,7 @@
 #include <doctest/doctest.h>
 
 #include "support/parsed.hpp"
+#include "support/registered_texts.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -171,20 +172,13 @@ void check_in_code(C const& codec, std::vector<int> const& powers) {
   }
 }
 
-template <class In, class Listings>
-void check_listed(Listings const& listings) {
-  for (auto const& one : listings) {
-    for (std::size_t e = 0; e < one.examples(); ++e) check_codec<In>(std::string(one.texts[e]));
-  }
-}
-
 }  // namespace
 
 TEST_CASE_TEMPLATE("means and residuals of every registered codec scale with the gradient", In, float, double) {
   using parser = pith::parser<In, pith::seq_executor, pith::all_methods>;
-  check_listed<In>(parser::stages);
-  check_listed<In>(parser::exchanges);
-  check_listed<In>(parser::policies);
+  support::for_each_example(parser::stages, check_codec<In>);
+  support::for_each_example(parser::exchanges, check_codec<In>);
+  support::for_each_example(parser::policies, check_codec<In>);
 }
 
 TEST_CASE_TEMPLATE("chains and collectives scale with the gradient", In, float, double) {
