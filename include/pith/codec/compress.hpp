@@ -127,8 +127,8 @@ void decompress_as(E const& exec, C const& codec, span_on<E, std::byte const> pa
   require_aligned("decompress", "payload", payload.data());
   codec.require_states(state.replicated(), state.local());
   require_scratch<In>("decompress", exec, codec, dims, ws);
-  decode_payload<In>(codec, context<In, E>{exec, id, dims, ws}, payload.first(size),
-                     values_on<E, In>{x.data(), dims.n}, state.replicated());
+  decode_payload<In>(codec, context<In, E>{exec, id, dims, ws}, payload.first(size), values_on<E, In>{x.data(), dims.n},
+                     state.replicated());
 }
 
 }  // namespace detail

@@ -67,7 +67,8 @@ auto with_elements(element_kind kind, void* data, std::size_t n, F const& f) {
     case element_kind::i8: return f(span<std::int8_t, Space>(static_cast<std::int8_t*>(data), n));
     case element_kind::bytes: break;
   }
-  throw std::logic_error(sentence("reduction: elements must be float, double, half, bfloat16, int32 or int8, got bytes"));
+  throw std::logic_error(
+      sentence("reduction: elements must be float, double, half, bfloat16, int32 or int8, got bytes"));
 }
 
 }  // namespace detail

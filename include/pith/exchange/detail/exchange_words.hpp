@@ -41,7 +41,8 @@ inline std::vector<std::string> described(std::vector<tensor_spec> const& tensor
   return all;
 }
 
-/// The number of a new exchange. The exchanges of a process are numbered from 1 on, in the order of their construction.
+/// Returns the number of a new exchange. The exchanges of a process are numbered from 1 on, in the order of their
+/// construction.
 inline std::uint64_t next_exchange() {
   static auto built = std::atomic<std::uint64_t>();
   return ++built;
