@@ -33,11 +33,11 @@ concept collective = std::derived_from<C, codec_base> &&
 namespace detail {
 
 /// A codec that an exchange can use. The exchange of a collective consists of the collective's rounds. A summable codec
-/// uses one all-reduce, and any other codec uses one all-gather.
+/// uses one all-reduce, or one mean if its payloads have values of 16 bits. Any other codec uses one all-gather.
 template <class C, class In, class E>
 concept exchangeable = collective<C, In, E> || codec<C, In, E>;
 
-/// The form in which an all-reduce may add a codec's payloads. Type-erased codecs return the form at run time.
+/// The form in which the transport may add a codec's payloads. Type-erased codecs return the form at run time.
 template <class C>
 constexpr sum_form sums(C const& c) {
   if constexpr (requires {
