@@ -16,7 +16,8 @@
 #endif
 
 // Words for the flags that change the code of inline functions: the instruction sets, fused multiply-add and fast-math.
-// With PITH_RUNTIME, source files with different instruction sets share the names of pith::runtime.
+// With PITH_RUNTIME, the words for instruction sets are empty, because a program and the library pith::runtime may have
+// different instruction sets but must use the same names.
 #if defined(PITH_RUNTIME)
 #define PITH_VECTORS_OF_FLAGS
 #elif defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
@@ -44,8 +45,8 @@
 #endif
 
 /// The inline namespace of pith's names: v0, followed by the words for the flags, such as v0_avx2_fma. So source files
-/// with different flags define different functions. With equal names, the linker would keep only one of the functions,
-/// possibly one that the CPU cannot run, or one that takes NaN for a finite number.
+/// with different flags define different functions. With equal names, the linker would keep only one of the functions.
+/// This function may contain instructions that the CPU lacks, or may treat NaN as a finite number.
 #define PITH_ABI_OF(vectors, fma, math) v0##vectors##fma##math
 #define PITH_ABI_IF(vectors, fma, math) PITH_ABI_OF(vectors, fma, math)
 #define PITH_ABI PITH_ABI_IF(PITH_VECTORS_OF_FLAGS, PITH_FMA_OF_FLAGS, PITH_MATH_OF_FLAGS)

@@ -1,5 +1,5 @@
 // tests/reports/batch_table_test.cpp — memory that does not fit a call: a batch's table of another codec or element
-// type, misaligned or short spans. Each call throws before it writes anything.
+// type, and misaligned or short spans. Each call throws before it writes to memory.
 #include <pith/codec/batch.hpp>
 #include <pith/codec/compressor.hpp>
 #include <pith/comm/self.hpp>
@@ -50,7 +50,7 @@ class aligned_memory {
   pith::span<std::byte> view_;
 };
 
-/// Encodes and decodes with a table. The codec is refused, or makes the payloads of its own table.
+/// Encodes with the table of another codec. Either both directions throw, or the payloads equal those of the own table.
 template <class In, class Made, class C>
 void check_table(Made const& made, C const& codec) {
   CAPTURE(made.name());
@@ -110,7 +110,7 @@ auto exchange_of(pith::scaled_sign const& codec, pith::self_communicator& comm) 
 
 }  // namespace
 
-TEST_CASE("a table of another codec is refused, or makes the codec's own payloads") {
+TEST_CASE("a table of another codec is refused or gives the payloads of the own table") {
   check_tables_of(pith::block_int<8>(1024));
   check_tables_of(pith::scaled_sign(64));
   check_tables_of(pith::qsgd<8>(127, 2504));
@@ -118,7 +118,7 @@ TEST_CASE("a table of another codec is refused, or makes the codec's own payload
   check_tables_of(pith::top_k(0.1));
 }
 
-TEST_CASE("places that end after 2^64 are refused") {
+TEST_CASE("places that end beyond 64 bits are refused") {
   auto const codec = pith::scaled_sign();
   for (auto const& place :
        {pith::tensor_place{{16}, ~std::uint64_t{0} - 8, 0, 0}, pith::tensor_place{{16}, 0, ~std::size_t{0} - 7, 0}})

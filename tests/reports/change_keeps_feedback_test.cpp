@@ -29,6 +29,8 @@
 
 #include <doctest/doctest.h>
 
+#include "support/vectors.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -96,7 +98,8 @@ double wide(In x) {
   return static_cast<double>(element_cast<accum<In>>(x));
 }
 
-/// The sums of a run: the received means, the means of the gradients, and the magnitudes that bound the rounding errors.
+/// The sums of a run: the received means, the means of the gradients, and the magnitudes that bound the rounding
+/// errors.
 struct run_sums {
   std::vector<double> received = std::vector<double>(kept_size), made = received, magnitude = received;
 
@@ -117,12 +120,11 @@ struct run_sums {
       magnitude[i] += std::abs(wide(means[i]));
     }
   }
-  /// A step rounds an element of In at most four times outside of feedback: two sums, and their narrowings. It rounds
-  /// at most 16 sums of accum<In>. No sum exceeds the sum of all gradients of a node's place.
+  /// Outside feedback, a step rounds an element of In at most four times: two sums, and two conversions to In. A step
+  /// rounds at most 16 sums of accum<In>. No sum exceeds the sum of the gradients of all ranks.
   template <class In>
   double largest_excess(unsigned steps) const {
-    auto const of_sums = std::ldexp(1.0, sizeof(accum<In>) == 8 ? -53 : -24);
-    auto const of_values = sizeof(In) > 2 ? of_sums : std::ldexp(1.0, std::is_same_v<In, half> ? -11 : -8);
+    auto const of_sums = support::roundoff<accum<In>>(), of_values = support::roundoff<In>();
     auto const largest = kept_ranks * *std::max_element(magnitude.begin(), magnitude.end());
     auto excess = 0.0;
     for (std::size_t i = 0; i < kept_size; ++i) {
@@ -133,7 +135,7 @@ struct run_sums {
   }
 };
 
-/// Sends everything that a rank keeps: steps without gradients and without compression.
+/// Makes two steps without gradients and without compression, which deliver all residuals.
 template <class In>
 void flush(threads_exchange<In>& ex, run_sums& sums) {
   ex.change(std::vector<codec_of<In>>(kept_tensors.size(), identity()));
@@ -259,7 +261,7 @@ TEST_CASE("a residual arrives with the next mean of a lossless codec") {
   }
 }
 
-TEST_CASE("a codec without feedback receives the residual as part of the next gradient") {
+TEST_CASE("a codec without feedback encodes the residual with the next gradient") {
   for (auto const& next : {float_codecs(cast<half>()), float_codecs(top_k(0.5)), fed(signum_momentum())}) {
     auto a = alone(fed());
     auto const residual = a.ex.fed_back(0);
@@ -272,7 +274,7 @@ TEST_CASE("a codec without feedback receives the residual as part of the next gr
   }
 }
 
-TEST_CASE("a residual continues in the unit of the next policy") {
+TEST_CASE("another policy takes over a residual in its own unit") {
   auto const after = [](float_codecs const& from, float_codecs const& to) {
     auto a = alone(from);
     a.change(to);
@@ -304,7 +306,7 @@ TEST_CASE("a residual continues in the unit of the next policy") {
   CHECK(after(fed(ef21()), float_codecs(error_feedback(scaled_sign(), ef21()))) == estimate);
 }
 
-TEST_CASE("a change that would lose a residual is refused, and the exchange stays as it was") {
+TEST_CASE("a change that would lose a residual is refused and changes nothing") {
   struct refusal {
     float_codecs from, to;
     char const* advice;
@@ -340,7 +342,7 @@ TEST_CASE("a change that would lose a residual is refused, and the exchange stay
   CHECK(same.ex.fed_back(0) == kept);
 }
 
-TEST_CASE("a state that is saved between a change and the next step contains the residual") {
+TEST_CASE("a state that is saved between a change and the next step contains the undelivered residual") {
   auto a = alone(fed());
   a.change(identity());
   auto const saved = a.ex.export_state();
@@ -361,7 +363,7 @@ TEST_CASE("a state that is saved between a change and the next step contains the
   CHECK(a.ex.export_state() == after);
 }
 
-TEST_CASE("reshard and rescale keep a residual that has not been delivered") {
+TEST_CASE("reshard and rescale keep an undelivered residual") {
   auto states = std::vector<std::vector<std::byte>>(2);
   auto sums = std::vector<float>(32);
   run_ranks(2, [&](thread_communicator comm) {

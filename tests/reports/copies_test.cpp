@@ -1,6 +1,6 @@
 // tests/reports/copies_test.cpp — copies and moves of wrappers whose constructors take arguments of any type, from
-// constant, non-constant and temporary objects. Such constructors also match a non-constant object of the wrapper:
-// jbcoe/value_types#159.
+// constant, non-constant and temporary objects. Such a constructor also accepts a non-constant object of the wrapper.
+// A report of this kind is jbcoe/value_types#159.
 #include <pith/codec/any_chain.hpp>
 #include <pith/codec/any_codec.hpp>
 #include <pith/codec/bypass.hpp>
@@ -27,7 +27,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -36,7 +35,7 @@ namespace {
 
 using pith::seq;
 
-/// A communicator that can be moved but not copied, as mpi_communicator.
+/// A communicator that can be moved but not copied.
 struct owning_communicator : pith::self_communicator {
   owning_communicator() = default;
   owning_communicator(owning_communicator&&) = default;
@@ -68,7 +67,7 @@ static_assert(copies<pith::ring<pith::qsgd<8>>> && copies<pith::two_shot<pith::q
 static_assert(copies<pith::hierarchical<pith::qsgd<8>, float_codec>> && copies<pith::two_sided<pith::qsgd<8>>>);
 static_assert(only_moves<pith::compressor<float>>);
 
-/// Whether a copy has the type of the original, if the compiler deduces the template arguments.
+/// Checks that a copy has the type and the name of the original.
 template <class T>
 void check_deduced(T original) {
   auto const constant = original;
@@ -100,7 +99,7 @@ TEST_CASE("a copy of an adapted communicator makes the same calls as the origina
   });
 }
 
-TEST_CASE("a copy of a wrapper wraps the same codec, not the wrapper") {
+TEST_CASE("a copy of a wrapper wraps the same codec and not the wrapper") {
   check_deduced(pith::ring(pith::qsgd<8>()));
   check_deduced(pith::two_shot(pith::qsgd<8>()));
   check_deduced(pith::damped(pith::qsgd<8>()));

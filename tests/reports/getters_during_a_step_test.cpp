@@ -1,6 +1,6 @@
-// tests/reports/getters_during_a_step_test.cpp — calls that read an exchange during a step: each returns the values from
-// before the step, or is refused, and none races with the exchange's thread. Compare chronoxor/CppServer#46 (a counter of
-// sent bytes that two threads access).
+// tests/reports/getters_during_a_step_test.cpp — calls that read an exchange during a step. Each call returns the
+// values from before the step, or throws, and no call races with the exchange's thread. Compare chronoxor/CppServer#46,
+// where two threads access a counter of sent bytes.
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 
@@ -45,7 +45,7 @@ std::vector<step_reading> const step_readings = {
     {"tensors", [](exchange const& e) { return static_cast<double>(e.tensors().size()); }},
     {"codecs", [](exchange const& e) { return static_cast<double>(e.codecs()[1].name().size()); }}};
 
-/// A call that is refused during a step.
+/// A call that throws during a step.
 struct step_refusal {
   char const* name;
   std::function<void(exchange&)> call;

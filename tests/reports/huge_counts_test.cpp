@@ -1,6 +1,6 @@
-// tests/reports/huge_counts_test.cpp — counts of any size: a codec refuses a bucket, rank or block size, or treats a
-// bucket that is larger than the tensor as the whole tensor, alone and in every exchange. A block size of 2^64 has
-// crashed quantizers: bitsandbytes#1071.
+// tests/reports/huge_counts_test.cpp — counts of any size. A codec refuses a bucket size, matrix rank or block size, or
+// treats a bucket that is larger than the tensor as the whole tensor, alone and in every exchange. In
+// bitsandbytes#1071, a block size of 2^64 crashed a quantizer.
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/all_reduce_mean.hpp>
 #include <pith/exchange/hierarchical.hpp>
@@ -14,13 +14,13 @@
 #include <doctest/doctest.h>
 
 #include "support/parsed.hpp"
+#include "support/registered_texts.hpp"
 #include "support/vectors.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -35,36 +35,20 @@ std::string replaced(std::string text, char mark, std::string const& by) {
   return text;
 }
 
-bool ends_argument(char c) { return c == ',' || c == ')'; }
-
-/// The text, once for each argument that is a whole number, with # in place of this argument.
-std::vector<std::string> with_marks(std::string const& text) {
-  auto marked = std::vector<std::string>();
-  for (std::size_t i = 1; i < text.size(); ++i) {
-    auto const end = std::min(text.find_first_not_of("0123456789", i), text.size() - 1);
-    if ((text[i - 1] == '(' || text[i - 1] == ',') && end > i && ends_argument(text[end]))
-      marked.push_back(text.substr(0, i) + "#" + text.substr(end));
-  }
-  return marked;
-}
-
-/// All counts in the registry's examples of stages and exchanges.
+/// Returns the registry's examples of stages and exchanges, once per argument that is a whole number. # replaces this
+/// argument.
 std::vector<std::string> registered_counts() {
   auto marked = std::vector<std::string>();
-  auto const add = [&](auto const& listings) {
-    for (auto const& listing : listings) {
-      for (std::size_t i = 0; i < listing.examples(); ++i) {
-        for (auto const& text : with_marks(std::string(listing.texts[i]))) marked.push_back(text);
-      }
-    }
+  auto const add = [&](std::string const& text) {
+    for (auto const& one : support::with_argument(text, "0123456789", "#")) marked.push_back(one);
   };
-  add(pith::stage_listings);
-  add(pith::exchange_listings);
+  support::for_each_example(pith::stage_listings, add);
+  support::for_each_example(pith::exchange_listings, add);
   return marked;
 }
 
-/// The mean of two ranks in the second step, and the largest number of bytes that a rank allocates for a call. Empty if
-/// the codec is refused.
+/// The mean of two ranks in the second step, and the number of bytes that a rank allocates for the calls. Without a
+/// mean if the codec is refused.
 struct outcome {
   std::vector<float> mean;
   std::size_t bytes = 0;

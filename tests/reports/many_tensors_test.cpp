@@ -1,5 +1,5 @@
-// tests/reports/many_tensors_test.cpp — the time of a call is linear in the number of tensors. With quadratic time, each
-// of these tests would take minutes or hours. Compare pytorch/pytorch#61398 (a load that is 200 times slower).
+// tests/reports/many_tensors_test.cpp — the time of a call is linear in the number of tensors. With quadratic time,
+// each of these tests would take minutes or hours. Compare pytorch/pytorch#61398, where a load takes 200 times as long.
 #include <pith/codec/detail/saved_state.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/control/gradiveq.hpp>

@@ -1,5 +1,6 @@
-// tests/reports/mixed_calls_test.cpp — one rank makes another call than the others, for another exchange, or from two
-// threads: every rank throws a sentence that names the calls. A report of this kind is horovod/horovod#2420.
+// tests/reports/mixed_calls_test.cpp — one rank makes another call than the other ranks, a call for another exchange,
+// or calls from two threads. Every rank throws an error that contains the calls. A report of this kind is
+// horovod/horovod#2420.
 #include <pith/codec/identity.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
@@ -28,9 +29,9 @@ using comm_type = pith::thread_communicator;
 using exchange_type = pith::gradient_exchange<float, pith::seq_executor, comm_type>;
 using specs = std::vector<pith::tensor_spec>;
 
-/// What each rank throws; empty without an error.
+/// Returns the text of each rank's error, which is empty without an error.
 template <class F>
-std::vector<std::string> heard(unsigned ranks, F const& f) {
+std::vector<std::string> errors_of(unsigned ranks, F const& f) {
   auto texts = std::vector<std::string>(ranks);
   pith::run_ranks(ranks,
                   [&](comm_type comm) {
@@ -93,7 +94,7 @@ void step(exchange_type& of) {
   of.all_reduce_mean(g);
 }
 
-/// Between steps, rank 1 alone calls a function that all ranks must call, while the others make a step.
+/// The functions that rank 1 alone calls between steps while the other ranks make a step, and their names in errors.
 std::vector<std::pair<std::function<void(exchange_type&)>, char const*>> const alone = {
     {[](auto& e) { e.change(e.codecs()); }, "change() of exchange "},
     {[](auto& e) { e.fit_buckets(); }, "fit_buckets() of exchange "},
@@ -106,18 +107,18 @@ std::vector<std::pair<std::function<void(exchange_type&)>, char const*>> const a
 
 }  // namespace
 
-TEST_CASE("threads that make another call of the same size hear both calls") {
+TEST_CASE("each error contains both calls if one rank makes another call of the same size") {
   for (auto const& r : calls) {
-    for (auto const& text : heard(3, [&](comm_type& c) { c.rank() == 1 ? r.odd(c) : r.others(c); })) {
+    for (auto const& text : errors_of(3, [&](comm_type& c) { c.rank() == 1 ? r.odd(c) : r.others(c); })) {
       CAPTURE(text);
       CHECK(contains(text, r.words));
     }
   }
 }
 
-TEST_CASE("a rank that alone calls change or fit_buckets or import_state is named with the function") {
+TEST_CASE("each error contains the function that one rank alone calls between steps") {
   for (auto const& [f, words] : alone) {
-    auto const texts = heard(3, [&, &f = f](comm_type& c) {
+    auto const texts = errors_of(3, [&, &f = f](comm_type& c) {
       auto exchange = exchange_of(c, {{"weight", {100}}});
       step(exchange);
       c.rank() == 1 ? f(exchange) : step(exchange);
@@ -130,10 +131,10 @@ TEST_CASE("a rank that alone calls change or fit_buckets or import_state is name
   }
 }
 
-TEST_CASE("two exchanges whose steps are in another order on one rank are both named") {
+TEST_CASE("each error contains the exchange that one rank steps in another order") {
   for (auto const& second : {specs{{"bias", {100}}}, specs{{"weight", {100}}}, specs{{"bias", {50}}, {"gain", {50}}}}) {
     for (auto const verification : {pith::verify::when_built, pith::verify::each_step}) {
-      auto const texts = heard(3, [&](comm_type& c) {
+      auto const texts = errors_of(3, [&](comm_type& c) {
         auto const options = pith::exchange_options{.verification = verification};
         auto a = exchange_of(c, {{"weight", {100}}}, options), b = exchange_of(c, second, options);
         c.rank() == 1 ? (step(b), step(a)) : (step(a), step(b));
@@ -148,9 +149,9 @@ TEST_CASE("two exchanges whose steps are in another order on one rank are both n
   }
 }
 
-TEST_CASE("two exchanges in one step each on one communicator are an error in words") {
+TEST_CASE("two exchanges that step at the same time on one communicator throw only its errors") {
   for (int trial = 0; trial < 20; ++trial) {
-    auto const texts = heard(2, [&](comm_type& c) {
+    auto const texts = errors_of(2, [&](comm_type& c) {
       auto a = exchange_of(c, {{"weight", {100}}, {"bias", {100}}}), b = exchange_of(c, {{"head", {100}}});
       auto g = std::vector<float>(200, 1), h = std::vector<float>(100, 1);
       a.begin(g), b.begin(h);
@@ -170,10 +171,10 @@ TEST_CASE("two exchanges in one step each on one communicator are an error in wo
   }
 }
 
-TEST_CASE("a call during another call of the same rank is an error of all ranks in words") {
+TEST_CASE("a call during a call of another thread of the same rank throws on all ranks") {
   auto refused = std::latch(1);
   auto refusal = std::string();
-  auto const texts = heard(2, [&](comm_type& c) {
+  auto const texts = errors_of(2, [&](comm_type& c) {
     auto const call = [&] {
       try {
         gather(c);

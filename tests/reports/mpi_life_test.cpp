@@ -1,5 +1,6 @@
-// tests/reports/mpi_life_test.cpp — communicators, requests and exchanges that are used before MPI_Init or after
-// MPI_Finalize, or on something that is no intracommunicator: a sentence, and never MPI's own end of the program.
+// tests/reports/mpi_life_test.cpp — communicators, requests and exchanges that are used before MPI_Init, after
+// MPI_Finalize, or with an MPI_Comm that is not an intracommunicator. Each call throws, and MPI does not end the
+// program.
 #include <pith/codec/identity.hpp>
 #include <pith/comm/any_communicator.hpp>
 #include <pith/comm/mpi.hpp>
@@ -10,7 +11,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cstddef>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -33,7 +33,7 @@ std::string const before_init = [] {
 
 using exchange_type = pith::gradient_exchange<float, pith::seq_executor, pith::mpi_communicator>;
 
-/// Everything that a program may keep until after MPI_Finalize.
+/// Objects that a program may destroy after MPI_Finalize.
 struct trainer {
   pith::mpi_communicator comm{MPI_COMM_WORLD};
   pith::mpi_communicator half = comm.split(comm.rank() % 2);
@@ -53,7 +53,7 @@ std::unique_ptr<trainer> global;
 
 }  // namespace
 
-TEST_CASE("a communicator needs MPI that runs") {
+TEST_CASE("a communicator needs a running MPI") {
   if (!before_init.empty()) CHECK(before_init == without_mpi);  // empty if mpi_scope has begun earlier
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("a communicator needs an intracommunicator") {
   MPI_Comm_free(&both), MPI_Comm_free(&half);
 }
 
-TEST_CASE("a user's own types and operations may stay until MPI_Finalize, as pith's do") {
+TEST_CASE("MPI types of the caller and of pith may exist until MPI_Finalize") {
   static MPI_Datatype const pair = [] {
     MPI_Datatype made = MPI_DATATYPE_NULL;
     MPI_Type_contiguous(2, MPI_FLOAT, &made);
@@ -87,7 +87,7 @@ TEST_CASE("a user's own types and operations may stay until MPI_Finalize, as pit
   CHECK(pair != MPI_DATATYPE_NULL);
 }
 
-TEST_CASE("what outlives MPI_Finalize ends in silence, and its calls are errors in words") {
+TEST_CASE("calls of objects that outlive MPI_Finalize throw but their destructors do not") {
   global = std::make_unique<trainer>();
   for (int step = 0; step < 3; ++step) global->exchange.all_reduce_mean(global->gradients);
   global->requests.push_back(global->sum());

@@ -1,5 +1,5 @@
-// tests/reports/mpi_mixed_exchanges_test.cpp — exchanges that MPI ranks use in another order, alone, or at the same time:
-// every rank throws a sentence, and no rank dies. A report of this kind is horovod/horovod#100.
+// tests/reports/mpi_mixed_exchanges_test.cpp — exchanges that MPI ranks use in another order, alone, or at the same
+// time. Every rank throws, and MPI ends no rank. A report of this kind is horovod/horovod#100.
 #include <pith/codec/identity.hpp>
 #include <pith/comm/any_communicator.hpp>
 #include <pith/comm/mpi.hpp>
@@ -13,11 +13,10 @@
 
 #include <chrono>
 #include <cstddef>
-#include <exception>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 using namespace std::chrono_literals;
@@ -37,9 +36,9 @@ void step(exchange_type& of) {
   of.all_reduce_mean(g);
 }
 
-/// What f throws; empty without an error.
+/// Returns the text of the error that f throws, which is empty without an error.
 template <class F>
-std::string heard(F const& f) {
+std::string error_of(F const& f) {
   try {
     f();
   } catch (std::runtime_error const& e) {
@@ -65,19 +64,19 @@ std::vector<row> const functions = {
 
 }  // namespace
 
-TEST_CASE("a rank that alone calls a function of its exchange is an error of all ranks that names the function") {
+TEST_CASE("each error contains the function of an exchange that one rank alone calls") {
   for (auto const& r : functions) {
     auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 20s});
     auto exchange = exchange_of(comm, {{"weight", {1000}}}, pith::error_feedback(pith::top_k(0.1)));
     step(exchange);
-    auto const text = heard([&] { comm.rank() == 1 ? r.alone(exchange) : step(exchange); });
+    auto const text = error_of([&] { comm.rank() == 1 ? r.alone(exchange) : step(exchange); });
     CAPTURE(text);
     CHECK(contains(text, r.words));
     CHECK(contains(text, "rank 1"));
   }
 }
 
-TEST_CASE("two exchanges whose steps are in another order on one rank are both named") {
+TEST_CASE("each error contains the exchange that one rank steps in another order") {
   for (auto const& second : {specs{{"bias", {100}}}, specs{{"weight", {100}}}, specs{{"bias", {50}}, {"gain", {50}}},
                              specs{{"bias", {77}}}}) {
     for (auto const verification : {pith::verify::when_built, pith::verify::each_step}) {
@@ -85,7 +84,7 @@ TEST_CASE("two exchanges whose steps are in another order on one rank are both n
       auto const options = pith::exchange_options{.verification = verification};
       auto a = exchange_of(comm, {{"weight", {100}}}, pith::identity(), options);
       auto b = exchange_of(comm, second, pith::identity(), options);
-      auto const text = heard([&] { comm.rank() == 1 ? (step(b), step(a)) : (step(a), step(b)); });
+      auto const text = error_of([&] { comm.rank() == 1 ? (step(b), step(a)) : (step(a), step(b)); });
       CAPTURE(text);
       CHECK(contains(text, verification == pith::verify::each_step ? "the first is " + second[0].name
                                                                    : "in transfer 1 of a step of exchange "));
@@ -93,14 +92,14 @@ TEST_CASE("two exchanges whose steps are in another order on one rank are both n
   }
 }
 
-TEST_CASE("two exchanges that exchange buckets at the same time are an error in words") {
+TEST_CASE("two exchanges that step at the same time give means or throw errors of the communicator") {
   for (int trial = 0; trial < 20; ++trial) {
     auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 20s});
     auto a = exchange_of(comm, {{"weight", {100}}, {"bias", {100}}}), b = exchange_of(comm, {{"head", {100}}});
     auto g = std::vector<float>(200, 1), h = std::vector<float>(100, 1);
     a.begin(g), b.begin(h);
     for (auto* const e : {&a, &b}) e->ready(0);
-    auto const first = heard([&] { b.wait(); }), second = heard([&] { a.wait(); });
+    auto const first = error_of([&] { b.wait(); }), second = error_of([&] { a.wait(); });
     for (auto const& text : {first, second}) {
       CAPTURE(text);
       CHECK((text.empty() || contains(text, "mpi_communicator: ")));
@@ -110,13 +109,13 @@ TEST_CASE("two exchanges that exchange buckets at the same time are an error in 
   }
 }
 
-TEST_CASE("two threads that step an exchange each on one communicator are an error in words") {
+TEST_CASE("two threads that each step an exchange on one communicator throw only its errors") {
   for (int trial = 0; trial < 20; ++trial) {
     auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 20s});
     auto a = exchange_of(comm, {{"weight", {100}}}), b = exchange_of(comm, {{"head", {100}}});
     auto texts = std::vector<std::string>(2);
     auto const run = [&](std::size_t i) {
-      texts[i] = heard([&] {
+      texts[i] = error_of([&] {
         for (int k = 0; k < 20; ++k) step(i == 0 ? a : b);
       });
     };
@@ -131,7 +130,7 @@ TEST_CASE("two threads that step an exchange each on one communicator are an err
   }
 }
 
-TEST_CASE("a call of the main thread during a step of the other thread is an error in words") {
+TEST_CASE("a call of the main thread during a step of another thread throws only errors of the communicator") {
   auto const codec = pith::identity();
   for (int which = 0; which < 3; ++which) {
     auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 20s});
@@ -147,7 +146,7 @@ TEST_CASE("a call of the main thread during a step of the other thread is an err
     };
     exchange.begin(g);
     exchange.ready(1);
-    auto const first = heard(call), second = heard([&] { exchange.wait(); });
+    auto const first = error_of(call), second = error_of([&] { exchange.wait(); });
     for (auto const& text : {first, second}) {
       CAPTURE(text);
       CHECK((text.empty() || contains(text, "mpi_communicator: ")));

@@ -1,6 +1,6 @@
-// tests/reports/narrow_types_test.cpp — exchanges of half and bfloat16 give what float gives, rounded: for one rank and
-// for many, for weights, and over many steps of feedback. Compare NVIDIA/Megatron-LM#6199 (sums in float, bfloat16 on
-// the wire).
+// tests/reports/narrow_types_test.cpp — exchanges of half and bfloat16 give the rounded results of float, with one rank
+// and with many ranks, with weights, and over many steps of feedback. Compare NVIDIA/Megatron-LM#6199, which asks for
+// sums in float and bfloat16 on the wire.
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exchange/hierarchical.hpp>
@@ -19,12 +19,13 @@
 
 #include <doctest/doctest.h>
 
+#include "support/vectors.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
-#include <limits>
-#include <utility>
+#include <iterator>
 #include <vector>
 
 namespace {
@@ -44,14 +45,14 @@ constexpr situation situations[] = {{1, 1},     {2, 30000},  {3, 65504},  {4, 1e
 /// The largest rounding error of T at x: half the distance of neighbouring values.
 template <class T>
 double rounding_at(double x) {
-  auto const [digits, least] = std::same_as<T, pith::half> ? std::pair(11, -14) : std::pair(8, -126);
+  auto const least = std::same_as<T, pith::half> ? -14 : -126;
   auto exponent = 0;
   std::frexp(x, &exponent);
-  return std::ldexp(1.0, std::max(exponent - 1, least) - digits);
+  return std::ldexp(support::roundoff<T>(), std::max(exponent - 1, least));
 }
 
-/// Gradients whose values T holds, so that the exchanges in T and in float begin with equal values. One element in
-/// eight is of full size.
+/// Gradients that T represents exactly, so that the exchanges in T and in float begin with equal values. One element in
+/// eight has the largest magnitude.
 template <class T, class In>
 std::vector<In> gradient(unsigned rank, std::size_t n, float size) {
   auto g = std::vector<In>(n);
@@ -110,7 +111,8 @@ void is_finite_in(C const& codec) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("a mean in 16 bits is the mean in float rounded once", T, pith::half, pith::bfloat16) {
+TEST_CASE_TEMPLATE("a mean of 16-bit elements is the mean of floats after one rounding", T, pith::half,
+                   pith::bfloat16) {
   using namespace narrow_types;
   as_float<T>(pith::identity(), 1);
   as_float<T>(pith::cast<T>(), 1);
@@ -121,7 +123,7 @@ TEST_CASE_TEMPLATE("a mean in 16 bits is the mean in float rounded once", T, pit
   as_float<T>(pith::error_feedback(pith::power_sgd(2)), 1);
 }
 
-TEST_CASE_TEMPLATE("values that quantizers decode to are rounded, and their mean once more", T, pith::half,
+TEST_CASE_TEMPLATE("decoded values of quantizers are rounded and their mean is rounded once more", T, pith::half,
                    pith::bfloat16) {
   using namespace narrow_types;
   as_float<T>(pith::scaled_sign(), 2, 1);
@@ -139,7 +141,7 @@ TEST_CASE_TEMPLATE("codecs that encode rounded values again keep means finite", 
   is_finite_in<T>(pith::hadamard() | pith::qsgd<8>());
 }
 
-TEST_CASE("a float's cast to 16 bits loses no more over many ranks") {
+TEST_CASE("the error of a cast to 16 bits does not grow with the number of ranks") {
   auto const means_of = [](auto const& codec, unsigned ranks, float value) {
     auto mean = 0.f;
     pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
@@ -161,7 +163,7 @@ TEST_CASE("a float's cast to 16 bits loses no more over many ranks") {
   }
 }
 
-TEST_CASE_TEMPLATE("weights do not overflow, and a rank of weight 0 may hold anything", T, pith::half, pith::bfloat16,
+TEST_CASE_TEMPLATE("weights do not overflow and a rank of weight 0 may have NaN", T, pith::half, pith::bfloat16,
                    float) {
   using namespace narrow_types;
   auto const size = std::same_as<T, pith::half> ? 50000.f : 1e37f;
@@ -189,7 +191,7 @@ TEST_CASE_TEMPLATE("weights do not overflow, and a rank of weight 0 may hold any
   }
 }
 
-TEST_CASE_TEMPLATE("a residual beyond the largest half arrives in later steps", T, pith::half, pith::bfloat16) {
+TEST_CASE_TEMPLATE("later steps deliver a residual beyond the largest half", T, pith::half, pith::bfloat16) {
   auto const arrives = [](auto const& codec, unsigned ranks) {
     constexpr std::size_t n = 1000;
     constexpr unsigned steps = 300;

@@ -21,7 +21,7 @@ ERROR = re.compile(r"pith::v0::\w+(_error|_exhausted)(::|$)")
 
 
 def symbols(compiler, include, flags, directory):
-    """The names that an object file defines, and the names that it needs."""
+    """Returns the names that an object file defines, and the names that it needs."""
     source = pathlib.Path(__file__).parent / "one_definition.cpp"
     made = pathlib.Path(directory) / "unit.o"
     command = [*compiler.split(), "-std=c++20", f"-I{include}", *flags.split(), "-c", str(source), "-o", str(made)]

@@ -1,5 +1,5 @@
-// tests/reports/padding_test.cpp — sums over lengths that the number of ranks does not divide: the padding after the
-// values is zero, whatever an earlier call left in the memory.
+// tests/reports/padding_test.cpp — sums of lengths that are no multiples of the number of ranks. The padding after the
+// values is zero, even if an earlier call has written to the memory.
 #include <pith/comm/reproducible_sums.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exec/seq.hpp>
@@ -15,7 +15,7 @@ namespace {
 
 using threads = pith::thread_communicator;
 
-/// A communicator whose all_to_all reports whether all bytes after the values are zero.
+/// A communicator whose all_to_all sets `is_clear` to false if a byte after the first `used` bytes is not zero.
 class watched_communicator : public threads {
  public:
   explicit watched_communicator(threads comm) : threads(comm) {}
@@ -58,7 +58,7 @@ TEST_CASE("the padding of a reproducible sum is zero") {
   }
 }
 
-TEST_CASE("a reduce scatter of another number of elements is refused") {
+TEST_CASE("a reduce-scatter of another number of elements is refused") {
   pith::run_ranks(2, [](threads comm) {
     auto sums = pith::reproducible_sums<threads>(comm);
     auto mine = std::vector<float>(5), part = std::vector<float>(2);

@@ -1,6 +1,6 @@
-// tests/reports/planned_buffers_test.cpp — buffers fit every step that can follow a call between steps: other buckets,
-// codecs or states, and payloads that grow or shrink. A report of this kind: InfiniTensor/InfiniTrain#183, where
-// rebuilt buckets lead to wrong gradients.
+// tests/reports/planned_buffers_test.cpp — buffers are large enough for every step after a call between steps: a step
+// with other buckets, codecs or states, and with larger or smaller payloads. A report of this kind is
+// InfiniTensor/InfiniTrain#183, where rebuilt buckets lead to wrong gradients.
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exec/seq.hpp>
@@ -128,7 +128,7 @@ void check_all(pith::thread_communicator& comm, gather how, kind const& of) {
 
 }  // namespace
 
-TEST_CASE("after a call between steps, means are those of an exchange without the call") {
+TEST_CASE("means after a call between steps are those of an exchange without the call") {
   for (auto const how : {gather::padded, gather::exact, gather::predicted}) {
     pith::run_ranks(2, [&](pith::thread_communicator comm) {
       CAPTURE(pith::detail::gather_name(how));
@@ -137,7 +137,7 @@ TEST_CASE("after a call between steps, means are those of an exchange without th
   }
 }
 
-TEST_CASE("fit_buckets joins tensors of other buckets, and the next payloads fit") {
+TEST_CASE("payloads fit after fit_buckets has joined tensors of different buckets") {
   pith::run_ranks(2, [](pith::thread_communicator comm) {
     auto const of = series{"zeros, then all", {0, 0, 0}, {1, 1, 1}};
     auto const t = trial{comm, gather::predicted, kinds[0], of};

@@ -1,5 +1,6 @@
-// tests/reports/receiver_step_test.cpp — a receiver decodes the payloads of another rank's steps, which it is told, though
-// it has made no steps itself. Compare zama-ai/concrete-core#24 (both sides need the same random numbers to decompress).
+// tests/reports/receiver_step_test.cpp — a receiver without steps of its own decodes payloads of another rank, and
+// passes the sender's step to decompress. Compare zama-ai/concrete-core#24, where both sides need the same random
+// numbers to decompress.
 #include <pith/codec/compressor.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/pith.hpp>
@@ -7,15 +8,14 @@
 #include <doctest/doctest.h>
 
 #include "support/parsed.hpp"
+#include "support/registered_texts.hpp"
 #include "support/vectors.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <stdexcept>
-#include <string_view>
-#include <tuple>
+#include <string>
 #include <vector>
 
 using namespace support;
@@ -43,19 +43,7 @@ std::vector<std::vector<std::byte>> sent_by(Compressor sender) {
   return all;
 }
 
-/// Calls f(text) for each example of each method that a text can name.
-template <class F>
-void for_each_text(F const& f) {
-  auto const of_methods = [&](auto const& methods) {
-    for (auto const& one : pith::detail::listings_of(methods))
-      for (std::size_t i = 0; i < one.examples(); ++i) f(one.texts[i]);
-  };
-  of_methods(pith::all_methods::stages);
-  of_methods(pith::all_methods::exchanges);
-  of_methods(pith::all_methods::policies);
-}
-
-/// A receiver that compresses in each step as the sender does, and so is in the sender's step.
+/// Decodes with a receiver that also compresses once per step, so that its step is the sender's step.
 template <class Compressor>
 std::vector<std::vector<float>> received_in_step(Compressor peer, std::vector<std::vector<std::byte>> const& sent) {
   auto all = std::vector<std::vector<float>>();
@@ -65,7 +53,7 @@ std::vector<std::vector<float>> received_in_step(Compressor peer, std::vector<st
   }
   return all;
 }
-/// A receiver that compresses nothing and joins before step `first`.
+/// Decodes the payloads from step `first` on with a receiver that compresses nothing.
 template <class Compressor>
 std::vector<std::vector<float>> received_from(std::uint64_t first, Compressor receiver,
                                               std::vector<std::vector<std::byte>> const& sent) {
@@ -76,15 +64,13 @@ std::vector<std::vector<float>> received_from(std::uint64_t first, Compressor re
 }
 
 bool is_end_of(std::vector<std::vector<float>> const& part, std::vector<std::vector<float>> const& whole) {
-  return std::equal(part.rbegin(), part.rend(), whole.rbegin(), [](auto const& a, auto const& b) {
-    return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-  });
+  return std::equal(part.rbegin(), part.rend(), whole.rbegin(), same_bytes<float>);
 }
 
 }  // namespace
 
 TEST_CASE("a receiver that joins later decodes the payloads of each codec") {
-  for_each_text([](std::string_view text) {
+  auto const check = [](std::string const& text) {
     CAPTURE(text);
     auto const codec = pith::parse<float>(text);
     auto const make = [&](std::uint16_t rank) { return pith::compressor<float>(codec, sent_dims, id_of_rank(rank)); };
@@ -93,10 +79,13 @@ TEST_CASE("a receiver that joins later decodes the payloads of each codec") {
     CHECK(is_end_of(received_from(1, make(0), sent), expected));
     CHECK(is_end_of(received_from(joined_at, make(3), sent), expected));
     CHECK(is_end_of(received_from(joined_at, make(sender_rank), sent), expected));
-  });
+  };
+  for_each_example(pith::stage_listings, check);
+  for_each_example(pith::exchange_listings, check);
+  for_each_example(pith::policy_listings, check);
 }
 
-TEST_CASE("a receiver with other steps, or with an imported state, decodes a payload of a given step") {
+TEST_CASE("a receiver with other steps or with an imported state decodes a payload of a given step") {
   auto const codec = pith::random_k(0.1) | pith::qsgd<8>();
   auto const make = [&](std::uint16_t rank) { return pith::compressor<float>(codec, sent_dims, id_of_rank(rank)); };
   auto const sent = sent_by(make(sender_rank));
@@ -125,7 +114,7 @@ TEST_CASE("a receiver on several threads decodes the same values") {
                   received_in_step(pith::make_compressor<float>(pith::seq, codec, sent_dims, id_of_rank(1)), sent)));
 }
 
-TEST_CASE("without a step of its own, a receiver refuses a payload of an unknown step") {
+TEST_CASE("a receiver without a step of its own refuses a payload of an unknown step") {
   auto const codec = pith::random_k(0.1);
   auto const sent = sent_by(pith::compressor<float>(codec, sent_dims, id_of_rank(sender_rank)));
   auto receiver = pith::compressor<float>(codec, sent_dims, id_of_rank(1));

@@ -1,6 +1,6 @@
-// tests/reports/refused_imports_test.cpp — an object that refuses a state is as before: it exports equal bytes, and its
-// next steps are those of a twin that never saw the state. Compare stanfordnlp/dspy#9589 (a load that fails in the middle
-// leaves a mixture).
+// tests/reports/refused_imports_test.cpp — an object that refuses a state does not change: it exports equal bytes, and
+// its next steps equal those of a twin that never received the state. Compare stanfordnlp/dspy#9589, where a failed
+// load leaves a part of the new state.
 #include <pith/codec/compressor.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
@@ -56,13 +56,14 @@ bytes joined(bytes a, bytes const& b) {
   return a;
 }
 
-/// An object that imports states. `save` returns what `load` accepts, and `look` returns all that a test can see.
+/// An object that imports states. `save` returns a state for `load`, and `look` returns everything that a test
+/// compares.
 struct import_subject {
   std::function<bytes()> save;
   std::function<void(bytes const&)> load;
   std::function<bytes()> step, look = save;
 };
-/// A kind of such objects. A saved state is sealed by a checksum, or is one that a controller saved.
+/// A kind of such objects. Saved states have a checksum if `is_sealed` is true. States of controllers have none.
 struct importer {
   std::string name;
   bool is_sealed;
@@ -88,7 +89,7 @@ importer plain_exchange(char const* text, pith::exchange_options const& options 
     return pith::make_exchange<float>(seq, one_rank(), imported_tensors, pith::parse<float>(text), options);
   });
 }
-/// ... that imports states together with codecs.
+/// An exchange that imports states together with codecs.
 importer exchange_with_codecs(char const* text) {
   auto one = plain_exchange(text);
   one.name += " with codecs";
@@ -234,7 +235,7 @@ std::vector<std::size_t> cut_sizes(std::size_t size) {
   std::erase_if(all, [size](std::size_t cut) { return cut >= size; });
   return all;
 }
-/// The state with a byte changed, and with a right checksum.
+/// Changes a byte of the state, and sets the right checksum.
 bytes sealed_again(bytes state, std::size_t at) {
   state[at] ^= std::byte{0x11};
   auto const sum = pith::detail::checksum_of_saved(state);
@@ -242,7 +243,7 @@ bytes sealed_again(bytes state, std::size_t at) {
   return state;
 }
 
-/// An object, its saved state, and what it showed before it saw bad states.
+/// An object after three steps, its saved state, and the result of `look` before it receives wrong states.
 struct import_trial {
   explicit import_trial(importer const& kind) : one(kind.make()) {
     for (int i = 0; i < 3; ++i) one.step();
@@ -250,7 +251,7 @@ struct import_trial {
     seen = one.look();
   }
 
-  /// Whether the object refuses a state. Then the object must be as before.
+  /// Returns whether the object refuses a state, and checks that the object does not change.
   bool refuses(bytes const& state) {
     try {
       one.load(state);
@@ -287,7 +288,7 @@ void show_damaged(import_trial& t, bool is_sealed) {
 
 }  // namespace
 
-TEST_CASE("an object that refuses a state is as before") {
+TEST_CASE("an object that refuses a state does not change") {
   auto const kinds = importers();
   auto states = std::vector<bytes>();
   for (auto const& kind : kinds) states.push_back(import_trial(kind).saved);
@@ -316,7 +317,7 @@ TEST_CASE("a basis is loaded whole or not at all") {
 
 namespace {
 
-/// Two ranks of a job whose states are imported together: one rank's state is wrong.
+/// Two ranks of a job import states together. At least one state is wrong.
 template <class Make>
 void check_together(Make const& make, std::function<bytes(unsigned rank, bytes const& own)> const& bad) {
   pith::run_ranks(2, [&](pith::thread_communicator comm) {
@@ -380,7 +381,7 @@ void check_ranks() {
 
 }  // namespace
 
-TEST_CASE("if the states of the ranks do not fit together all ranks are as before") {
+TEST_CASE("no rank changes if the states of the ranks do not fit together") {
   check_ranks<two_schedules>();
   check_ranks<two_adaptive>();
 }

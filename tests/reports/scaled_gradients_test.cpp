@@ -1,6 +1,6 @@
 // tests/reports/scaled_gradients_test.cpp — ranges: gradients times 2^k give means and residuals times 2^k.
 //
-// Norms, warm starts and scales must not overflow or underflow where the result does not (pytorch/pytorch#193006).
+// Norms, warm starts and scales must neither overflow nor underflow if the result does not (pytorch/pytorch#193006).
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exchange/mean_norm.hpp>
@@ -15,6 +15,7 @@
 #include <doctest/doctest.h>
 
 #include "support/parsed.hpp"
+#include "support/registered_texts.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -85,10 +86,10 @@ std::vector<std::vector<In>> outcomes_of(auto const& codec, int k) {
   return all;
 }
 
-/// A method whose result does not scale with the gradient from `least` to `most`, as its header says.
+/// The range of k in which a method's result scales with the gradient. The method's header describes this range.
 struct range_row {
-  std::string_view part;  ///< of the codec's text
-  int least, most;        ///< of the exponents k
+  std::string_view part;  ///< a part of the codec's text
+  int least, most;        ///< the smallest and the largest k
   int least_double, most_double;
   char const* reason;
 };
@@ -171,20 +172,13 @@ void check_in_code(C const& codec, std::vector<int> const& powers) {
   }
 }
 
-template <class In, class Listings>
-void check_listed(Listings const& listings) {
-  for (auto const& one : listings) {
-    for (std::size_t e = 0; e < one.examples(); ++e) check_codec<In>(std::string(one.texts[e]));
-  }
-}
-
 }  // namespace
 
 TEST_CASE_TEMPLATE("means and residuals of every registered codec scale with the gradient", In, float, double) {
   using parser = pith::parser<In, pith::seq_executor, pith::all_methods>;
-  check_listed<In>(parser::stages);
-  check_listed<In>(parser::exchanges);
-  check_listed<In>(parser::policies);
+  support::for_each_example(parser::stages, check_codec<In>);
+  support::for_each_example(parser::exchanges, check_codec<In>);
+  support::for_each_example(parser::policies, check_codec<In>);
 }
 
 TEST_CASE_TEMPLATE("chains and collectives scale with the gradient", In, float, double) {
@@ -237,7 +231,7 @@ TEST_CASE("the mean of large values is finite where their sum is not") {
   }
 }
 
-TEST_CASE_TEMPLATE("a warm start fits gradients of any later scale", C, pith::power_sgd, pith::one_sided_power_sgd) {
+TEST_CASE_TEMPLATE("a warm start suits later gradients of any scale", C, pith::power_sgd, pith::one_sided_power_sgd) {
   auto const unscaled = outcomes_of<float>(C(2), 0);
   pith::run_ranks(2, [&](pith::thread_communicator comm) {
     auto ex = pith::make_exchange<float>(pith::seq, comm, scaled_tensors, C(2), {.seed = 3});
@@ -250,7 +244,7 @@ TEST_CASE_TEMPLATE("a warm start fits gradients of any later scale", C, pith::po
   });
 }
 
-TEST_CASE_TEMPLATE("clipping finds the norm of all magnitudes", In, float, double) {
+TEST_CASE_TEMPLATE("clipping computes the norm for all magnitudes", In, float, double) {
   auto const x = std::vector<In>{3, -4, 12, 0};  // of norm 13
   for (auto const k : exponents<In>()) {
     CAPTURE(k);
@@ -266,7 +260,7 @@ TEST_CASE_TEMPLATE("clipping finds the norm of all magnitudes", In, float, doubl
   }
 }
 
-TEST_CASE("a mean norm of doubles has all magnitudes") {
+TEST_CASE("a mean norm of doubles neither overflows nor underflows") {
   for (auto const k : {-900, -480, 0, 480, 900}) {
     pith::run_ranks(4, [k](pith::thread_communicator comm) {
       auto x = times_power(comm.rank() == 0 ? std::vector<double>{8, -8, 4} : std::vector<double>{0, 0, 0}, k);
@@ -278,7 +272,7 @@ TEST_CASE("a mean norm of doubles has all magnitudes") {
   }
 }
 
-TEST_CASE("a sum of squares has magnitudes on both sides of its borders") {
+TEST_CASE("a sum of squares may have terms on both sides of a border of its parts") {
   for (auto const border : {480, -480}) {
     auto const small = std::ldexp(3.0, border - 2), large = std::ldexp(4.0, border - 2);
     auto const sum = pith::detail::squared(small) + pith::detail::squared(large);

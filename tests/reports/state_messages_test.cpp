@@ -1,5 +1,5 @@
-// tests/reports/state_messages_test.cpp — the refusal of a state says what is wrong and what to do. Compare
-// pytorch/pytorch#12042 (a file that is cut off is refused with a negative size).
+// tests/reports/state_messages_test.cpp — the error for a wrong state contains the fault and the fix. Compare
+// pytorch/pytorch#12042, where the error for a truncated file contains a negative size.
 #include <pith/codec/compressor.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
@@ -55,7 +55,7 @@ std::string sizes_in_words(std::size_t expected, std::size_t got) {
 
 }  // namespace
 
-TEST_CASE("a file that is cut off or too long is called so") {
+TEST_CASE("the error for a state with missing or trailing bytes contains its size") {
   auto const whole = saved_state_of({{"a", {4}}, {"b", {8}}});
   auto const size = whole.size();
   for (std::size_t const got : {std::size_t{0}, std::size_t{1}, std::size_t{31}})
@@ -70,19 +70,16 @@ TEST_CASE("a file that is cut off or too long is called so") {
         "pith::reshard: states[0]: the state is cut off: " + sizes_in_words(size, size - 1));
 }
 
-TEST_CASE("a state of other tensors names the tensor") {
+TEST_CASE("the error for a state of other tensors contains the first tensor that differs") {
   CHECK(refusal_of_two(saved_state_of({{"b", {8}}, {"a", {4}}})) ==
         "the state must be of tensor \"a\" of 4 elements in 1 rows, codec identity, got one of tensor \"b\" of 8 "
-        "elements "
-        "in 1 rows, codec identity: list the tensors in the order of the job that saved the state");
+        "elements in 1 rows, codec identity: list the tensors in the order of the job that saved the state");
   CHECK(refusal_of_two(saved_state_of({{"a", {4}}, {"c", {8}}})) ==
         "the state must be of tensor \"b\" of 8 elements in 1 rows, codec identity, got one of tensor \"c\" of 8 "
-        "elements "
-        "in 1 rows, codec identity");
+        "elements in 1 rows, codec identity");
   CHECK(refusal_of_two(saved_state_of({{"b", {8}}})) ==
         "the state must be of tensor \"a\" of 4 elements in 1 rows, codec identity, got one of tensor \"b\" of 8 "
-        "elements "
-        "in 1 rows, codec identity");
+        "elements in 1 rows, codec identity");
   CHECK(refusal_of_two(saved_state_of({{"a", {4}}})) ==
         "the state must also be of tensor \"b\" of 8 elements in 1 rows, codec identity, got one that ends before this "
         "line");
@@ -91,7 +88,7 @@ TEST_CASE("a state of other tensors names the tensor") {
         "identity");
 }
 
-TEST_CASE("the message shows where long lines differ") {
+TEST_CASE("the error for long lines contains the letters that differ") {
   auto comm = pith::self_communicator();
   auto const name = std::string(500, 'x');
   auto e = pith::make_exchange<float>(pith::seq, comm, {{name + "1", {4}}}, pith::parse<float>("identity"));
@@ -101,7 +98,7 @@ TEST_CASE("the message shows where long lines differ") {
   CHECK(words.size() < 500);
 }
 
-TEST_CASE("a state of another rank says that each rank has its own") {
+TEST_CASE("the error for a state of another rank advises to import the own state") {
   auto const own = std::string(": each rank saves its own state and imports its own state");
   auto states = std::vector<bytes>(2);
   auto words = std::vector<std::string>(2);
@@ -129,7 +126,7 @@ TEST_CASE("a state of another rank says that each rank has its own") {
         "pith::compressor::import_state: the state must be of rank 0, got one of rank 3" + own);
 }
 
-TEST_CASE("states of one job that do not fit together say which to pass") {
+TEST_CASE("the error for states that do not fit together contains the states to pass") {
   auto states = std::vector<bytes>(2), later = states;
   pith::run_ranks(2, [&](pith::thread_communicator comm) {
     auto e = pith::make_exchange<float>(pith::seq, comm, {{"a", {4}}}, pith::parse<float>("identity"));
@@ -151,7 +148,7 @@ TEST_CASE("states of one job that do not fit together say which to pass") {
       "\"a\" of 4 elements in 1 rows, codec identity: pass states that were saved after the same step");
 }
 
-TEST_CASE("a learning rate of 0 says what to do in the first step of a warm-up") {
+TEST_CASE("the error for a learning rate of 0 advises to skip the exchange") {
   auto const refused = [](double rate) { return refusal_message([&] { pith::ef_sign policy(rate); }); };
   auto const range = std::string("pith::ef_sign: learning_rate must be in [1e-30, 1e30], got ");
   CHECK(refused(0) == range + "0: skip the exchange in steps with learning rate 0, which change no parameter");
@@ -159,7 +156,7 @@ TEST_CASE("a learning rate of 0 says what to do in the first step of a warm-up")
   CHECK(refused(1e31) == range + "1e+31");
 }
 
-TEST_CASE("only states that reshard can convert are referred to it") {
+TEST_CASE("errors advise reshard only for states that it can convert") {
   auto const refused = [](char const* kind) {
     auto const words = [&](char const* ranks) { return std::string(kind) + "\nrank 0 of " + ranks + "\n"; };
     return refusal_message([&] { pith::detail::require_words("import", words("2"), words("3")); });

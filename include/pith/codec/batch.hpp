@@ -34,8 +34,8 @@ constexpr void explain_batch() {
       "pith: encode_batch and decode_batch need a codec without state; compress tensors with states one by one");
 }
 
-/// Throws std::invalid_argument if the table was made for a codec or element type with other segments, if the gradients
-/// or the payloads are smaller than the table requires, or if they are not aligned.
+/// Throws std::invalid_argument if the table was made for a codec or element type with other segments. Also throws if
+/// the gradients or the payloads are smaller than the table requires, or are not aligned.
 template <class In, class C, class E>
 void require_batch(char const* verb, C const& codec, segment_table<E> const& table, span_on<E, In const> gradients,
                    span_on<E, std::byte const> payloads) {
@@ -69,8 +69,8 @@ std::size_t batch_workspace_bytes(E const& exec, C const& codec, segment_table<E
 /// Encodes the tensors of a table. The random numbers of a tensor depend on `id` and on the tensor's number.
 ///
 ///   emits       at each payload's offset, the same payload as compress; bytes between payloads do not change
-///   requires    a codec without state, which equals the codec that make_segments received; payloads that are aligned to
-///               8 bytes (std::invalid_argument)
+///   requires    a codec without state, which equals the codec that make_segments received; payloads that are aligned
+///               to 8 bytes (std::invalid_argument)
 ///   complexity  a quantizer launches a fixed number of kernels for any number of tensors. Other codecs process the
 ///               tensors one by one. The call neither allocates nor waits
 template <class In, executor E, class C>

@@ -15,7 +15,7 @@
 
 namespace pith::inline PITH_ABI {
 
-/// Sends tensors with fewer than `least` elements uncompressed, in one all-reduce. Compresses all other tensors with
+/// Sends tensors with fewer than `least` elements uncompressed, as `identity` does. Compresses all other tensors with
 /// `C`.
 ///
 /// The default of `least` is 1024. For most codecs, the fixed time of one call equals the time to encode a few hundred

@@ -49,8 +49,8 @@ class codec_base {
 
   /// Throws std::invalid_argument if the states were made for another codec.
   void require_states(auto const&, auto const&) const {}
-  /// Appends the codec's feedback policies, with references to their parts of the replicated and the rank-local state,
-  /// to a list of feedback_place. With this list, `change` of an exchange keeps residuals.
+  /// Appends one feedback_place per feedback policy of the codec to a list. The places refer to the policies' parts of
+  /// the replicated and the rank-local state. With this list, `change` of an exchange keeps residuals.
   void visit_feedback(detail::feedback_scope const&, auto&, auto&, auto&) const {}
   /// Multiplies the residual in the feedback state by a factor, after a change of the loss scale or the learning rate.
   template <executor E>

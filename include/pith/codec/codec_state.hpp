@@ -55,14 +55,14 @@ class codec_state {
   /// Begins the next step, whose random numbers differ from those of earlier steps.
   void advance(E const& exec) { exec.for_each_index(1, detail::advance{step_.data()}); }
 
-  /// The feedback policies of `codec`, whose states these are, in an exchange over `ranks` ranks. Outside an exchange,
-  /// `ranks` is 0, and collectives have no feedback of their own.
+  /// The feedback places of `codec`, which made these states, in an exchange over `ranks` ranks. Outside an exchange,
+  /// `ranks` is 0, and places inside collectives are omitted.
   feedback_places feedback(C const& codec, unsigned ranks) {
     auto places = feedback_places();
     codec.visit_feedback(whole(ranks), replicated_, local_, places);
     return places;
   }
-  /// The feedback policies of `codec`, and the undelivered residual.
+  /// The feedback places of `codec`, and the place of the undelivered residual.
   feedback_places owed(C const& codec, unsigned ranks) {
     auto places = feedback(codec, ranks);
     if (undelivered_.is_pending()) places.push_back(undelivered_.place(whole(ranks)));
@@ -76,12 +76,12 @@ class codec_state {
     local_ = std::move(made.local_);
   }
 
-  /// Sets the residual that the next step adds to the gradient; empty for none.
+  /// Sets the undelivered residual. An empty buffer means that there is none.
   void owe(buffer<accum<In>, E> residual) { undelivered_ = detail::undelivered<In, E>(std::move(residual)); }
   detail::undelivered<In, E>& undelivered() { return undelivered_; }
   detail::undelivered<In, E> const& undelivered() const { return undelivered_; }
 
-  /// Visits the fields of the codec's states.
+  /// Visits the fields of the codec's states, without the undelivered residual.
   void codec_fields(field_visitor& f) {
     f(step_);
     replicated_.fields(f);

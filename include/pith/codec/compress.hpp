@@ -114,21 +114,21 @@ void compress(E const&, C const&, X&&, Payload&&, S&, workspace_on<E>&) { detail
 
 namespace detail {
 
-/// Decodes the payload of the encoding `id`.
+/// Decodes the payload that the encoding `id` has made.
 template <class In, executor E, class C>
 void decompress_as(E const& exec, C const& codec, span_on<E, std::byte const> payload,
                    span_on<E, std::type_identity_t<In>> x, codec_state<In, C, E>& state, workspace_on<E>& ws,
                    encoding_id const& id) {
-  auto const environment = detail::default_float_environment();
+  auto const environment = default_float_environment();
   auto const& dims = state.dims();
   auto const size = payload_bytes<In>(codec, dims);
-  detail::require_values("decompress", "x", dims.n, x);
-  detail::require_room("decompress", size, payload.size());
-  detail::require_aligned("decompress", "payload", payload.data());
+  require_values("decompress", "x", dims.n, x);
+  require_room("decompress", size, payload.size());
+  require_aligned("decompress", "payload", payload.data());
   codec.require_states(state.replicated(), state.local());
-  detail::require_scratch<In>("decompress", exec, codec, dims, ws);
-  detail::decode_payload<In>(codec, context<In, E>{exec, id, dims, ws}, payload.first(size),
-                             values_on<E, In>{x.data(), dims.n}, state.replicated());
+  require_scratch<In>("decompress", exec, codec, dims, ws);
+  decode_payload<In>(codec, context<In, E>{exec, id, dims, ws}, payload.first(size), values_on<E, In>{x.data(), dims.n},
+                     state.replicated());
 }
 
 }  // namespace detail

@@ -7,6 +7,7 @@
 #include <pith/codec/detail/saving.hpp>
 #include <pith/codec/detail/state_words.hpp>
 #include <pith/core/buffer.hpp>
+#include <pith/core/detail/convert.hpp>
 #include <pith/exec/seq.hpp>
 
 #include <concepts>
@@ -18,16 +19,6 @@
 
 namespace pith::inline PITH_ABI {
 
-namespace detail {
-
-struct set_step {
-  std::uint64_t* to;
-  std::uint64_t step;
-  PITH_HD void operator()(std::uint64_t) const { *to = step; }
-};
-
-}  // namespace detail
-
 /// A codec with the state, payload and workspace for one tensor on one rank. `compressor<In>(codec, dims)`
 /// erases the codec's type, and `make_compressor<In>(exec, codec, dims)` keeps the type.
 ///
@@ -35,8 +26,8 @@ struct set_step {
 ///     send(c.compress(gradient), c.step());
 ///     c.decompress(received, gradient, from_rank, step);   // `step` is the step() of the sender
 ///
-/// The random numbers of an encoding depend on its step, and some decoders draw these numbers again. So a receiver needs
-/// the step of a payload. Frames (wire/frame.hpp) contain this step.
+/// The random numbers of an encoding depend on its step, and some decoders draw these numbers again. So a receiver
+/// needs the step of a payload. Frames (wire/frame.hpp) contain this step.
 ///
 ///   owns        the codec, a copy of the executor, and all memory, which the constructor allocates. The type is
 ///               move-only
@@ -73,7 +64,7 @@ class compressor {
   /// this number after compress(). A compressor that only decodes payloads needs no steps of its own.
   void decompress(span_on<E, std::byte const> payload, span_on<E, In> x, std::uint16_t from, std::uint64_t step) {
     detail::require(step > 0, "compressor::decompress: step must be at least 1, got 0: pass the sender's step()");
-    exec_.for_each_index(1, detail::set_step{sent_step_.data(), step});
+    exec_.for_each_index(1, detail::set_value<std::uint64_t>{sent_step_.data(), step});
     auto id = state_.id();
     id.step = sent_step_.data();
     id.rank = from;
@@ -123,7 +114,8 @@ class compressor {
   codec_state<In, C, E>& state() { return state_; }
 
  private:
-  /// Before the first step, the step of any payload is unknown. On a device, a check would have to wait.
+  /// Throws on a host if compress() was never called, because the step of a payload is then unknown. On a device, this
+  /// check would have to wait.
   void require_begun() const {
     if constexpr (detail::host_executor<E>)
       detail::require(*state_.steps() > 0, "compressor::decompress: the step of the payload is unknown, since this ",
@@ -145,7 +137,7 @@ class compressor {
   C codec_;
   codec_state<In, C, E> state_;
   buffer<std::byte, E> payload_, scratch_;
-  buffer<std::uint64_t, E> sent_step_;  ///< the step of a received payload
+  buffer<std::uint64_t, E> sent_step_;  ///< the sender's step of a received payload
 };
 
 /// Makes a compressor for gradients with element type In.

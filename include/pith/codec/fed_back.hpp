@@ -20,7 +20,7 @@ std::vector<accum<In>> fed_back(E const& exec, C const& codec, codec_state<In, C
   auto saved = detail::field_saver<E>(exec);
   for (auto const& place : state.feedback(codec, 0)) {
     for (auto const& f : place.fields)
-      if (f.is_local()) saved.visit(f.data, f.bytes);
+      if (!f.form.is_replicated()) saved.visit(f.data, f.bytes);
   }
   if (saved.bytes.empty()) state.undelivered().fields(saved);
   auto values = std::vector<accum<In>>(saved.bytes.size() / sizeof(accum<In>));

@@ -11,9 +11,9 @@ namespace pith::inline PITH_ABI {
 /// A stage that emits every value unchanged.
 ///
 ///   emits       n values of In; no side information
-///   errors      in a mean over N ranks, each rank divides its values by the smallest 2^k >= N, so that no sum overflows.
-///               Values of float below 2^(k - 126) and of double below 2^(k - 1022) lose digits. Values of half and
-///               bfloat16 are added in float, and the mean is rounded once
+///   errors      in a mean over N ranks, each rank divides its values by the smallest 2^k >= N, so that no sum
+///               overflows. Floats below 2^(k - 126) and doubles below 2^(k - 1022) lose digits. Values of half and
+///               bfloat16 are added in float without this division, and the mean is rounded once
 ///   properties  unbiased (omega 0), contractive (delta 1), summable, reproducible
 class identity : public codec_base {
  public:

@@ -18,12 +18,12 @@
 
 namespace pith::inline PITH_ABI {
 
-/// Compresses with `C` at rates below `dense_from`. At all other rates, steps are dense: one all-reduce sums the
-/// uncompressed values. In error_feedback(rated(c)), a dense step sums the compensated gradients, and the residual is
-/// zero afterwards. `measuring` sets the rates at which to measure the kept energy |x|^2 - |x - D(C(x))|^2 of C.
+/// Compresses with `C` at rates below `dense_from`. At all other rates, steps are dense and exchange the uncompressed
+/// values as `identity` does. In error_feedback(rated(c)), a dense step exchanges the compensated gradients, and the
+/// residual is zero afterwards. `measuring` sets the rates at which to measure the kept energy |x|^2 - |x - D(C(x))|^2
+/// of C.
 ///
-///   requires    a C whose rate is a density, and that uses one all-reduce or one all-gather instead of rounds of its
-///               own
+///   requires    a C whose rate is a density, and that has no rounds of its own
 ///   state       the state of C, and nine doubles for measurements, which export_state does not save
 ///   complexity  measuring top_k at several rates costs little more than measuring at the largest of these rates.
 ///               Other codecs encode and decode once per measured rate

@@ -33,11 +33,11 @@ concept collective = std::derived_from<C, codec_base> &&
 namespace detail {
 
 /// A codec that an exchange can use. The exchange of a collective consists of the collective's rounds. A summable codec
-/// uses one all-reduce, and any other codec uses one all-gather.
+/// uses one all-reduce, or one mean if its payloads have values of 16 bits. Any other codec uses one all-gather.
 template <class C, class In, class E>
 concept exchangeable = collective<C, In, E> || codec<C, In, E>;
 
-/// The form in which an all-reduce may add a codec's payloads. Type-erased codecs return the form at run time.
+/// The form in which the transport may add a codec's payloads. Type-erased codecs return the form at run time.
 template <class C>
 constexpr sum_form sums(C const& c) {
   if constexpr (requires {
@@ -95,8 +95,9 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
 }
 
 /// The number by which each rank divides its gradient (sum_form::decode) or its payload (sum_form::encode) before the
-/// transport sums the payloads. For sum_form::encode, this number is a power of two: a sum might overflow even if the
-/// mean does not, and a power of two changes no digit. If the transport computes means, the number is 1.
+/// transport sums the payloads. A sum might overflow even if the mean does not. For sum_form::encode, the number is a
+/// power of two, because a division by a power of two changes no digit. If the transport computes means, the number is
+/// 1.
 template <class In, class C>
 unsigned sum_divisor(C const& c, shape const& dims, unsigned ranks) {
   auto const form = sums(c);
@@ -131,12 +132,12 @@ constexpr std::size_t padded_bytes(transfer const& moves) {
   return comes_apart(moves.how) ? align_up(moves.bytes(), section_alignment) : moves.bytes();
 }
 
-/// The size of the buffer of a mean, padded so that it divides into one aligned piece per rank.
+/// The size of a mean's buffer, which is padded so that each rank has an aligned piece of equal size.
 constexpr std::size_t divisible(std::size_t bytes, unsigned ranks) {
   return align_up(bytes, ranks * section_alignment);
 }
 
-/// The sizes of the buffers that a rank sends and receives in a round.
+/// The sizes of a rank's buffers in a round: the buffer that it produces, and the buffer beside it that it receives.
 struct round_bytes {
   std::size_t sent, received;
 };
@@ -173,13 +174,13 @@ values_on<E, In const> scaled(E const& exec, values_on<E, In const> x, double fa
   return y;
 }
 
-/// Sets to = factor * from. For `identity`, this is both the encoder and the decoder of a sum.
+/// Sets to[i] to factor * from[i]. Both the encoder and the decoder of a sum of `identity` payloads call this function.
 template <class In, class E>
 void copy_scaled(E const& exec, In const* from, In* to, std::uint64_t n, double factor) {
   exec.for_each_index(n, scale<In, In>{from, to, static_cast<accum<In>>(factor)});
 }
 
-/// Encodes the term of this rank for a sum of payloads.
+/// Encodes this rank's term of a sum of payloads, which is divided by sum_divisor.
 template <class In, class C, class E, class Replicated, class Local>
 void encode_term(C const& c, context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> out,
                  Replicated const& replicated, Local& local) {
@@ -195,7 +196,7 @@ void encode_term(C const& c, context<In, E> const& cx, values_on<E, In const> x,
   copy_scaled<accum<In>>(cx.exec, values, values, out.size() / sizeof(accum<In>), share);
 }
 
-/// Decodes the sum of all ranks' terms, and computes the mean.
+/// Decodes the sum of all ranks' terms to the mean.
 template <class In, class C, class E, class Replicated>
 void decode_sum_of_terms(C const& c, context<In, E> const& cx, span_on<E, std::byte const> in, values_on<E, In> x,
                          Replicated const& replicated) {

@@ -180,8 +180,8 @@ class segment_table {
 
   std::size_t programs() const { return before_.size() / (tensors_.size() + 1); }
 
-  /// `blocks` returns the number of blocks of one kernel for all tensors, or for one tensor. `over` returns the division
-  /// of the blocks among the segments.
+  /// `blocks` returns the number of blocks of one kernel for all tensors, or for one tensor. `over` returns the
+  /// division of the blocks among the segments.
   std::uint64_t blocks(unsigned program) const { return before_[program * (tensors_.size() + 1) + tensors_.size()]; }
   std::uint64_t blocks(unsigned program, std::size_t tensor) const {
     auto const* const before = before_.data() + program * (tensors_.size() + 1) + tensor;
@@ -205,7 +205,7 @@ class segment_table {
 
 namespace detail {
 
-/// Whether the kernels of a codec process as many blocks of each tensor as the table has.
+/// Whether the table has as many blocks of each tensor as the codec's kernels process.
 template <class C, class E>
 bool has_blocks_of([[maybe_unused]] C const& codec, [[maybe_unused]] segment_table<E> const& table) {
   if constexpr (batches<C>) {
@@ -220,8 +220,8 @@ bool has_blocks_of([[maybe_unused]] C const& codec, [[maybe_unused]] segment_tab
   return true;
 }
 
-/// Whether the codec's payloads of elements In have the sizes, parts and blocks of the table. Then the kernels of this
-/// codec read and write only the bytes of the table's tensors.
+/// Whether the codec's payloads of elements In have the sizes, sections and blocks of the table. Then the kernels of
+/// this codec read and write only the bytes of the table's tensors.
 template <class In, class C, class E>
 bool has_segments_of(C const& codec, segment_table<E> const& table) {
   auto const& tensors = table.tensors();

@@ -37,6 +37,8 @@ struct field_form {
   unsigned places = 1;
   std::uint64_t granule = 0;
 
+  /// True if the field is equal on all ranks.
+  bool is_replicated() const { return kind == field_kind::replicated || kind == field_kind::mean; }
   friend bool operator==(field_form const&, field_form const&) = default;
 };
 

@@ -19,8 +19,8 @@ enum class transport : std::uint8_t {
   all_to_all,  ///< every rank sends one piece to each rank, and receives one piece from each rank, in rank order
   sum,         ///< every rank receives the elementwise sum of all buffers
   max,         ///< every rank receives the elementwise maximum of all buffers
-  mean,        ///< every rank receives the elementwise mean of all buffers, added in float and rounded once. The
-               ///< elements are half or bfloat16. An exchange sends an all_to_all, then an all_gather
+  mean,        ///< every rank receives the elementwise mean of all buffers, which are added in float and rounded once.
+               ///< The elements are half or bfloat16. An exchange runs an all_to_all, then an all_gather
   swap,        ///< ranks r and r xor `distance` exchange their buffers; a rank without a partner is idle
   shift,       ///< rank r sends to rank r + `distance`, modulo the number of ranks, and receives from r - `distance`
 };
@@ -67,7 +67,8 @@ auto with_elements(element_kind kind, void* data, std::size_t n, F const& f) {
     case element_kind::i8: return f(span<std::int8_t, Space>(static_cast<std::int8_t*>(data), n));
     case element_kind::bytes: break;
   }
-  throw std::logic_error(sentence("reduction: elements must be float, double, half, bfloat16, int32 or int8, got bytes"));
+  throw std::logic_error(
+      sentence("reduction: elements must be float, double, half, bfloat16, int32 or int8, got bytes"));
 }
 
 }  // namespace detail

@@ -157,7 +157,7 @@ concept has_thread_check = requires(Comm const& comm) {
 ///                                 ranks
 ///   all_reduce(exec, x, how)      replaces each element of x by its sum or maximum over the ranks. If the ranks receive
 ///                                 different bits, their models drift apart. The element type is float, double, int32
-///                                 or int8. All communicators of pith also have half and bfloat16, which no exchange
+///                                 or int8. Communicators of pith also accept half and bfloat16, which no exchange
 ///                                 needs
 template <class Comm, class E>
 concept communicator = detail::has_all_gather<Comm, E> && detail::has_all_reduce<Comm, E, float> &&

@@ -32,14 +32,14 @@ struct mpi_options {
 /// A communicator on a duplicate of the MPI communicator `comm`. Calls use MPI's nonblocking collectives. MPI chooses
 /// the order in which it adds the ranks' values. For additions in rank order, use the adapter `reproducible_sums`.
 ///
-///   requires    an intracommunicator of at most 65536 ranks; MPI_Init before the constructor (std::invalid_argument). All
-///               calls end before MPI_Finalize; the destructor may run later. One thread at a time. A call from a thread
-///               other than MPI's main thread needs at least MPI_THREAD_SERIALIZED (std::invalid_argument). On a host,
-///               gradient_exchange::ready starts a thread that makes such calls. Device memory needs a CUDA-aware MPI.
-///               MPI passes the errors of nonblocking collectives, for example of a lost link, to the error handler of
-///               MPI_COMM_WORLD. Set MPI_ERRORS_RETURN on MPI_COMM_WORLD to receive such an error as a
-///               communication_error; otherwise the error ends the program. Calls that differ between ranks are not
-///               such errors
+///   requires    an intracommunicator of at most 65536 ranks; MPI_Init before the constructor
+///               (std::invalid_argument). All calls must end before MPI_Finalize; the destructor may run later. Only
+///               one thread at a time may call the communicator. A call from a thread other than MPI's main thread
+///               needs at least MPI_THREAD_SERIALIZED (std::invalid_argument). On a host, gradient_exchange::ready
+///               starts a thread that makes such calls. Device memory needs a CUDA-aware MPI. MPI passes the errors of
+///               nonblocking collectives, for example of a lost link, to the error handler of MPI_COMM_WORLD. Set
+///               MPI_ERRORS_RETURN on MPI_COMM_WORLD to receive such an error as a communication_error; otherwise the
+///               error ends the program. Calls that differ between ranks are not such errors
 ///   state       for each pending all-reduce of host memory, a copy of the elements
 ///   complexity  each call first waits for the executor, since MPI reads and writes the executor's memory. During a
 ///               transfer, the ranks compare their calls by an all-reduce of 32 bytes (send_recv: by messages to both
@@ -47,17 +47,17 @@ struct mpi_options {
 ///               on one request lets all pending calls make progress. A collective with device memory, except
 ///               send_recv, blocks after the comparison, without a timeout, since Open MPI's nonblocking collectives do
 ///               not support device memory
-///   errors      communication_error for an error of MPI. If the ranks make different calls, or pass different sizes, all
-///               ranks throw communication_error. The message names two ranks that differ, and their calls: the
-///               collective, element type, reduction and root, and the function, number and round of the exchange. If a
-///               rank calls send_recv with another size than its partner, both ranks throw. A call during a pending
-///               call of another thread throws communication_error. After the pending calls have ended, all calls of
-///               all ranks then throw. If a rank is lost or stuck, or makes fewer calls, a call throws
-///               communication_error when `timeout` has passed since the call's first wait or test. The message of
-///               send_recv contains the lost or stuck rank. After any error, the progress of the other ranks is
-///               unknown, so every later call on the communicator throws the same error. MPI may then still write to
-///               the call's memory. After a timeout, MPI_Finalize may never return. So end the program by MPI_Abort or
-///               std::_Exit
+///   errors      communication_error for an error of MPI. If the ranks make different calls, or pass different sizes,
+///               all ranks throw communication_error. The message contains two ranks that differ, and their calls. A
+///               call is described by its collective, element type, reduction and root, and by the function, number and
+///               transfer of the exchange. If a rank calls send_recv with another size than its partner, both ranks
+///               throw. A call during a pending call of another thread throws communication_error. After the pending
+///               calls have ended, all later calls of all ranks also throw. If a rank is lost or stuck, or makes fewer
+///               calls, a call throws communication_error when `timeout` has passed since the call's first wait or
+///               test. The message of send_recv contains the lost or stuck rank. After any error, the progress of the
+///               other ranks is unknown, so every later call on the communicator throws the same error. MPI may then
+///               still write to the call's memory. After a timeout, MPI_Finalize may never return. So end the program
+///               by MPI_Abort or std::_Exit
 ///   owns        the duplicate of `comm`; all requests must end before the destructor
 class mpi_communicator {
  public:
@@ -161,8 +161,10 @@ class mpi_communicator {
 
   mpi_communicator split(unsigned color) {
     detail::require(color <= INT_MAX, "mpi_communicator::split: color must be at most 2^31 - 1, got ", color);
-    auto request = begin(seq, {kind::split}, 0);  // pending until this function returns, so no other thread calls
-    request.end();                                // MPI_Comm_split has no timeout
+    // The request is pending until this function returns, so a call of another thread throws. MPI_Comm_split has no
+    // timeout, so all ranks meet before it.
+    auto request = begin(seq, {kind::split}, 0);
+    request.end();
     MPI_Comm part = MPI_COMM_NULL;
     link_.check(MPI_Comm_split(comm_, static_cast<int>(color), rank_, &part), "MPI_Comm_split");
     return mpi_communicator(own{part}, {link_.timeout(), most_});
@@ -225,8 +227,8 @@ class mpi_communicator {
     exec.wait();
     return {link_, label};
   }
-  /// Begins a call in which all ranks must pass equal labels and sizes. The blocking calls for device memory begin
-  /// after this comparison.
+  /// Begins a call in which all ranks must pass equal labels and sizes. For device memory, this function waits for the
+  /// comparison, because blocking calls follow.
   template <class E>
   mpi_request begin(E const& exec, detail::call_label const& label, std::size_t size) {
     auto request = begin(exec, label);

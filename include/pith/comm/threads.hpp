@@ -147,10 +147,10 @@ class thread_group {
 ///   complexity  only split() allocates
 ///   errors      communication_error. A rank throws this error if it would receive another number of bytes than it
 ///               expects. All ranks throw it if ranks make different calls, or if a call times out
-///               (thread_options::timeout). Calls differ if the collective, element type, reduction or root differ, or
-///               the function, number or round of the exchange. If two threads of a rank call at the same time, the
-///               second thread throws, and the rank leaves the group. If a rank has returned or thrown, the other ranks throw it. After an error,
-///               the spans have unspecified values
+///               (thread_options::timeout). Calls differ if the collective, element type, reduction or root differs, or
+///               the function, number or transfer of the exchange. If two threads of a rank call at the same time, the
+///               second thread throws, and the rank leaves the group. If a rank has returned, thrown or left the group,
+///               the other ranks throw. After an error, the spans have unspecified values
 ///   owns        nothing; run_ranks owns the group
 class thread_communicator {
  public:
@@ -252,11 +252,12 @@ class thread_communicator {
     return const_cast<std::byte*>(x.data());
   }
 
-  /// Returns a lock that the call holds until it returns, since a second thread of the rank must not call.
+  /// Shows the arguments of this rank's call, and compares the labels of all ranks. Returns a lock that the call holds
+  /// until it returns, so that a call of a second thread of this rank throws.
   [[nodiscard]] std::unique_lock<std::mutex> show(detail::shown_memory const& memory) {
     auto call = std::unique_lock(group_->calls[rank_], std::try_to_lock);
     if (!call) {
-      group_->leave(rank_);  // since each of the two calls may be the other ranks' call
+      group_->leave(rank_);  // because either of the two calls may belong to the other ranks' call
       throw communication_error(detail::sentence("thread_communicator: ", detail::calls_at_once(memory.label)));
     }
     group_->shown[rank_] = memory;

@@ -10,7 +10,7 @@
 
 namespace pith::inline PITH_ABI {
 
-/// A time above 0 s. With infinity, a call waits until the other ranks make the same call or leave.
+/// A time above 0 s. With infinity, a call never times out.
 using timeout_duration = std::chrono::duration<double>;
 
 /// The default `timeout` of every communicator.
@@ -23,7 +23,7 @@ inline void require_timeout(char const* whose, timeout_duration timeout) {
 }
 
 /// Converts the ranks for which a call waits to text for an error message. If the list is empty, the ranks are unknown.
-/// The most common cause comes first: uneven data, so that a rank ends its epoch early.
+/// The text begins with the most common cause, which is a rank with fewer batches than the others.
 inline std::string gone_or_stuck(std::vector<unsigned> const& ranks) {
   auto const several = ranks.size() > 1;
   auto words = ranks.empty() ? std::string("a rank") : text(several ? "ranks " : "rank ", ranks[0]);

@@ -30,8 +30,8 @@ struct knapsack_choice {
 inline std::vector<std::uint32_t> cheapest_choices(std::vector<std::vector<knapsack_choice>> const& items,
                                                    std::uint32_t budget) {
   constexpr auto none = std::numeric_limits<std::uint64_t>::max();
-  auto cost = std::vector<std::uint64_t>(std::size_t{budget} + 1, 0), next = cost;  // [b]: fewest bytes in b bins
   auto const row = std::size_t{budget} + 1;
+  auto cost = std::vector<std::uint64_t>(row, 0), next = cost;  // [b]: the fewest bytes within b bins
   auto taken = std::vector<std::uint16_t>(items.size() * row);
   for (std::size_t i = 0; i < items.size(); ++i) {
     std::fill(next.begin(), next.end(), none);

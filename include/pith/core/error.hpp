@@ -10,7 +10,7 @@
 #include <string_view>
 #include <type_traits>
 
-// Source files with different flags throw and catch the same types, so these types are not in PITH_ABI.
+// A source file may catch an error that a source file with other flags throws, so these types are not in PITH_ABI.
 namespace pith::inline v0 {
 
 /// Thrown if a workspace is smaller than a call needs.

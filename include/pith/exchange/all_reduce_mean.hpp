@@ -24,7 +24,7 @@ void require_grouped(C const& codec, shape const& dims, sub_communicators<Comm> 
   }
 }
 
-/// Runs a round whose transfer is a mean: an all-to-all, then an all-gather.
+/// Runs a round whose transfer is a mean. The mean needs two transfers: an all-to-all, then an all-gather.
 template <class In, class E, class Comm, class C>
 void run_mean(E const& exec, Comm& comm, C const& codec, unsigned round, transfer const& moves, values_on<E, In> x,
               codec_state<In, C, E>& state, context<In, E> const& cx) {

@@ -51,10 +51,11 @@ namespace pith::inline PITH_ABI {
 ///               So the kernels that write gradients or read means must be ordered on this stream
 ///   state       the codecs' states; export_state saves them, import_state restores them
 ///   complexity  allocates at most two buffers for the payloads that the largest tensor bucket sends, and at most two
-///               buffers (four with gather::exact) for the payloads that this bucket receives from all ranks. The
-///               constructor, change() and fit_buckets() allocate; a step does not. The number of transfers does not
-///               depend on the number of tensors in a bucket. With power_sgd, for example, a bucket needs one
-///               all-reduce for all factors P and all uncompressed tensors, and one all-reduce for all factors Q
+///               buffers (four with gather::exact) for the payloads that this bucket receives from all ranks. For means
+///               of half and bfloat16, also allocates one part of each bucket's payloads. The constructor, change() and
+///               fit_buckets() allocate; a step does not. The number of transfers does not depend on the number of
+///               tensors in a bucket. With power_sgd, for example, a bucket needs one all-reduce for all factors P and
+///               all uncompressed tensors, and one all-reduce for all factors Q
 ///   errors      the constructor throws agreement_error on all ranks if tensors, codecs or options differ. If a rank
 ///               could not build its exchange, that rank throws its own error, and the other ranks throw
 ///               agreement_error. After a step that threw, the gradients have unspecified values, and the states of
@@ -107,7 +108,7 @@ class gradient_exchange {
 
   /// The number of bytes that this rank passes to its communicator in a step. If the number varies from step to step,
   /// returns the number for the last step. Before the first step, returns the largest possible number. During a step
-  /// and after a failed step, returns the number from before this step.
+  /// and after a failed step, returns the same number as before this step.
   pith::traffic traffic() const {
     if (phase_ != phase::idle) return sent_before_;
     auto all = engine_->pipeline.traffic();
@@ -138,7 +139,7 @@ class gradient_exchange {
   /// Begins a step. The caller then passes each gradient to ready(tensor, gradient).
   void begin(double weight = 1) {
     require_begin(size(), weight);
-    sent_before_ = traffic();  // ready() may start a thread that changes the number
+    sent_before_ = traffic();  // after ready(), another thread may change the number
     model().lay_none();
     engine_->ready.begin();
     engine_->pipeline.begin_step(weight);
@@ -228,8 +229,8 @@ class gradient_exchange {
   /// Sets one codec per tensor, for the next step and all later steps. All ranks call `change()` between steps, with
   /// equal codecs. If the new codec of a tensor is the old codec `old`, or is `old.at(rate)`, the state is kept.
   /// Otherwise the new codec starts with a new state, except for its feedback. `ok_top_k` and `g_top_k` start with a
-  /// new state at every new rate. No residual is lost: a residual continues in the feedback of the new codec, or the
-  /// next step adds it to the gradient. docs/exchange.md lists the states of policies that continue.
+  /// new state at every new rate. No residual is lost. The feedback of the new codec takes over the residual, or the
+  /// next step adds it to the gradient. docs/exchange.md lists the states that each policy takes over.
   ///
   ///   complexity  two small all-gathers and a new schedule. Allocates the new states, and larger buffers if needed
   ///   errors      agreement_error on all ranks if codecs differ between ranks. If a codec does not fit its tensor,
@@ -376,7 +377,7 @@ class gradient_exchange {
   static constexpr auto* importing = "gradient_exchange::import_state";
 
   auto& model() const { return engine_->pipeline.model(); }
-  /// Labels the calls of a function, which the communicator compares between the ranks.
+  /// Sets the label of a function's calls. The communicator compares the labels of the ranks.
   detail::calling calling(detail::caller::function from) const {
     return detail::calling({from, engine_->pipeline.number()});
   }
@@ -400,7 +401,7 @@ class gradient_exchange {
     return {saved.states, next.owes};
   }
 
-  /// Sets other codecs. `keeps_feedback` is false if an import then replaces all states.
+  /// Sets the codecs. `keeps_feedback` is false if the caller then imports all states, so that residuals may be lost.
   void change_to(std::vector<codec_type> codecs, bool keeps_feedback) {
     auto next = std::optional<model_change>();
     auto words = std::vector<std::string>();
@@ -512,7 +513,7 @@ class gradient_exchange {
   phase phase_ = phase::idle;
   bool is_measured_ = false;  ///< true after a step with the current buckets and codecs
   double wait_seconds_ = 0;
-  pith::traffic sent_before_;          ///< traffic() from before the current or failed step
+  pith::traffic sent_before_;          ///< the result of traffic() before the current or failed step
   std::vector<measured_energy> lost_;  ///< measured loss of each tensor
   std::unique_ptr<engine, typename engine::end> engine_;
 };

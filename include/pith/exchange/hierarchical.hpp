@@ -88,10 +88,11 @@ class hierarchical : public detail::codec_exchange<Inner> {
     return detail::text("hierarchical(", wrapped().name(), ",", outer_.name(), ",", places_, ")");
   }
 
-  /// With a single node, Outer is not used, and its residual stays zero.
+  /// Appends no place for a single node, because Outer is then not used and its residual stays zero.
   void visit_feedback(detail::feedback_scope const& at, auto& replicated, auto& local, auto& places) const {
-    if (at.ranks == 0 || grid(at.ranks).nodes == 1) return;
+    if (at.ranks == 0) return;
     auto const over = grid(at.ranks);
+    if (over.nodes == 1) return;
     auto part = at.part(over.place(at.rank), places_, largest_part(shape{at.n}).n);
     part.rank = over.node(at.rank), part.ranks = over.nodes;
     outer_.visit_feedback(part, outer_replicated(replicated), outer_local(local), places);

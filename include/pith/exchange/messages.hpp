@@ -16,8 +16,8 @@ struct messages {
 namespace detail {
 
 /// The messages that one of P ranks sends in a transfer of b bytes. In an all-to-all, b is the size of one piece. A
-/// ring all-reduce, and a mean in two transfers, send 2 (P - 1) messages of b / P bytes. A swap or shift sends one message. An all-gather or
-/// all-to-all sends one message to each other rank.
+/// ring all-reduce sends 2 (P - 1) messages of b / P bytes, and so do the two transfers of a mean. A swap or shift
+/// sends one message. An all-gather or all-to-all sends one message to each other rank.
 inline messages messages_of(transport how, double bytes, unsigned ranks, subgroup const& among) {
   auto const others = static_cast<double>(ranks - 1);
   switch (how) {

@@ -109,12 +109,12 @@ class resharding {
             ": the state of this codec cannot be converted to another number of ranks");
     require(ranks_ % places == 0, "reshard: ranks must be a multiple of ", places, ", the ranks of a node, got ",
             ranks_, " of ", field.tensor);
-    for (unsigned place = 0; place < places && !field.is_replicated(); ++place)
+    for (unsigned place = 0; place < places && !field.form.is_replicated(); ++place)
       require(!at_place(place, field).empty(), "reshard: states must have a rank with local rank ", place,
               " in its node of ", places, ", got none of ", field.tensor);
   }
 
-  /// A node has `places` ranks, and `place` is a local rank. Returns the fields of all old ranks with this local rank.
+  /// Returns the fields of all old ranks with the local rank `place` in their node of `field.form.places` ranks.
   std::vector<std::byte const*> at_place(unsigned place, rank_field const& field) const {
     auto found = std::vector<std::byte const*>();
     for (std::size_t i = 0; i < old_.size(); ++i)

@@ -112,7 +112,7 @@ struct ring_hops {
 ///   complexity  encodes n elements and decodes 2 n, with 4 (N - 1) shifts; needs the scratch of C and space for one
 ///               segment
 ///   errors      each segment is encoded N times, once per partial mean. So the mean contains N compression errors. For
-///               half and bfloat16, each partial mean is also rounded to In, so values of half below N 2^-14 lose digits
+///               half and bfloat16, each partial mean is also rounded to In. So half values below N 2^-14 lose digits
 ///   properties  outside an exchange, ring behaves as the codec C. In error_feedback(ring), the residual is p - N d,
 ///               where p is the compensated gradient. For each segment, d is the decoded sum that this rank encoded
 ///               minus the decoded partial mean that this rank received

@@ -62,7 +62,8 @@ std::uint64_t part_granule(C const& c) {
   return octet;
 }
 
-/// The least common multiple. If it is 2^64 or more, returns the largest multiple of 8, with which a tensor is one part.
+/// Returns the least common multiple of a and b. If it is 2^64 or more, returns the largest multiple of 8 below 2^64,
+/// with which a tensor has one part.
 constexpr std::uint64_t common_granule(std::uint64_t a, std::uint64_t b) {
   constexpr auto most = ~std::uint64_t{0} / octet * octet;
   auto const times = b / std::gcd(a, b);

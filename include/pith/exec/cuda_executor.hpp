@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-namespace pith::inline v0 {  // as the errors of core/error.hpp
+namespace pith::inline v0 {  // a common type of all source files (core/error.hpp)
 
 /// Thrown if a CUDA runtime call failed. The message contains the call.
 struct cuda_error : std::runtime_error {

@@ -43,8 +43,9 @@
 #endif
 
 /// The name of an inline namespace for host executors. The name contains the instruction set that the flags enable, and
-/// whether loops are compiled for further sets. So loops in source files with other PITH_NO_ISA_DISPATCH, -O or (with
-/// PITH_RUNTIME) -march have other names (config.hpp).
+/// whether loops are compiled for further sets. So the loops of two source files have different names if the files
+/// differ in PITH_NO_ISA_DISPATCH or in optimisation. PITH_ABI distinguishes -march flags (config.hpp), except with
+/// PITH_RUNTIME, where only this name does.
 #define PITH_ISA_NAMESPACE_OF(flags, dispatch) compiled_for_##flags##_##dispatch
 #define PITH_ISA_NAMESPACE_IF(flags, dispatch) PITH_ISA_NAMESPACE_OF(flags, dispatch)
 #if PITH_ISA_DISPATCH

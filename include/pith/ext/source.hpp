@@ -60,12 +60,12 @@ PITH_HD A lasting(A residual) {
 }
 
 /// A source of p = residual + g that stores the next residual (residual write-back): p - sent where that is finite, and
-/// lasting(residual) elsewhere. An engine that encodes all elements calls this function:
+/// lasting(residual) elsewhere. An engine that encodes all elements calls these functions:
 ///
 ///   keep(team, first, count, sent)   stores p - sent as the residual, where `sent` is the decoded payload; may
 ///                                    overwrite `sent`
-///
-///   add(i, unsent)                   adds to a stored residual the part of a mean that In cannot hold
+///   add(i, unsent)                   adds to a stored residual the part of a mean that In, half or bfloat16, cannot
+///                                    hold
 ///
 /// An engine that selects entries calls the following functions, but calls `write_back` only for entries that it sends:
 ///
@@ -132,7 +132,6 @@ struct residual_source {
     residual[i] = is_finite(unsent) ? unsent : lasting(was.old);
   }
 
-  /// Adds to a stored residual.
   PITH_HD void add(std::uint64_t i, A unsent) const { residual[i] += unsent; }
 
   PITH_HD A kept(std::uint64_t i) const { return residual[i]; }
@@ -247,10 +246,13 @@ struct unsent_and_sent_sink {
  private:
   /// Writes a value to the tensor. The source keeps the part that a 16-bit element cannot hold.
   PITH_HD void deliver(std::uint64_t i, accum<In> sent) const {
-    if constexpr (std::same_as<In, accum<In>>) return to.put(i, sent);
-    auto const held = element_cast<accum<In>>(saturated_cast<In>(sent));
-    from.add(i, is_finite(sent) ? sent - held : 0);
-    to.put(i, held);
+    if constexpr (std::same_as<In, accum<In>>) {
+      to.put(i, sent);
+    } else {
+      auto const held = element_cast<accum<In>>(saturated_cast<In>(sent));
+      from.add(i, is_finite(sent) ? sent - held : 0);
+      to.put(i, held);
+    }
   }
 };
 

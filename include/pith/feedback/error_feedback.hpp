@@ -31,8 +31,8 @@ inline constexpr unverified_t unverified{};
 ///               memoryless policy accepts any C
 ///   state       the states of F and C. If F is residual, its state is n rank-local elements of accum<In>
 ///   complexity  one pass over g and the residual if C encodes from a source (ext/source.hpp), as quantizers and top_k
-///               do; three passes with power_sgd. For other codecs, one additional decoding, and
-///               scratch memory of 2 n elements of accum<In> in addition to C's scratch memory
+///               do; three passes with power_sgd. For other codecs, one additional decoding, and scratch memory of 2 n
+///               elements of accum<In> in addition to C's scratch memory
 ///   properties  terminal: `|` cannot append a stage. With F = residual, the sum of the decoded payloads plus the
 ///               residual equals the sum of the gradients
 ///   reference   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
@@ -304,10 +304,10 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   static constexpr bool fuses_exchange = fuses<In, E> && (exchanges_from_source<In, E> || !collective<C, accum<In>, E>);
   /// True if the codec encodes p in one pass for every shape. The code for several passes is then not compiled.
   template <class In, class E>
-  static constexpr bool always_fuses = fuses<In, E>&& detail::always_has_source<F>&& detail::always_encodes_from<C, E>;
+  static constexpr bool always_fuses = fuses<In, E> && detail::always_has_source<F> && detail::always_encodes_from<C, E>;
   template <class In, class E>
   static constexpr bool always_encodes_at_once =
-      always_fuses<In, E>&& fuses_exchange<In, E> && !exchanges_from_source<In, E>;
+      always_fuses<In, E> && fuses_exchange<In, E> && !exchanges_from_source<In, E>;
   template <class In, class E>
   bool is_fused([[maybe_unused]] shape const& dims) const {
     if constexpr (always_fuses<In, E>) {

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace pith::inline PITH_ABI {
 
@@ -29,9 +28,9 @@ namespace pith::inline PITH_ABI {
 /// A policy with states also has one of the following members. Without either, `change` of an exchange replaces the
 /// policy only by an equal one:
 ///
-///     residual_in(local)                     returns the buffer of the residual, which has not been delivered. Another
-///                                            policy continues with residual / unit(); without the member unit(), with
-///                                            the residual
+///     residual_in(local)                     returns the buffer of the residual, which has not been delivered. If the
+///                                            policy divides the decoded mean by a number, its member unit() returns
+///                                            this number, and another policy continues with residual / unit()
 ///     owes_gradients = false                 a static constexpr bool: the states contain no such residual
 template <class F, class In, class E>
 concept feedback = std::copyable<F> && real<In> && executor<E> &&
@@ -120,7 +119,8 @@ feedback_traits feedback_traits_of(F const& policy) {
   }
 }
 
-/// A policy divides the decoded mean by its unit. So a residual e counts as e / unit of the gradient.
+/// Returns the number by which a policy divides the decoded mean. A residual e of the policy counts as e / unit of the
+/// gradient.
 template <class F>
 double unit_of(F const& policy) {
   if constexpr (requires { policy.unit(); }) {
@@ -144,7 +144,7 @@ std::string policy_word(F const& policy) {
 }
 
 /// Returns the place of a feedback policy. Policies with equal words have interchangeable states, although their
-/// parameters may differ. But if `policy` neither returns its residual nor owes nothing, the meaning of its states is
+/// parameters may differ. But if `policy` declares neither residual_in nor owes_gradients, the meaning of its states is
 /// unknown, and only a policy with an equal name can use them.
 template <class A, class F>
 feedback_place<A> place_of(F const& policy, feedback_scope const& at, auto& replicated, auto& local) {
@@ -165,7 +165,7 @@ feedback_place<A> place_of(F const& policy, feedback_scope const& at, auto& repl
 /// Appends the places of a feedback policy, unless its states are empty.
 template <class F, class A>
 void append_places(F const& policy, feedback_scope const& at, auto& replicated, auto& local,
-                   std::vector<feedback_place<A>>& places) {
+                   feedback_places<A>& places) {
   if constexpr (requires { policy.visit_feedback(at, replicated, local, places); }) {
     policy.visit_feedback(at, replicated, local, places);
   } else {

@@ -166,8 +166,8 @@ class residual : private Weights {
   }
 };
 
-residual(double)->residual<detail::chosen_weights>;
-residual(double, double)->residual<detail::chosen_weights>;
+residual(double) -> residual<detail::chosen_weights>;
+residual(double, double) -> residual<detail::chosen_weights>;
 
 static_assert(feedback<residual<>, float, archetype>);
 

@@ -21,10 +21,10 @@ namespace pith::inline PITH_ABI {
 /// decode to P Q'^T, which is the projection of M on the column space of P.
 ///
 /// In an exchange, two all-reduces sum the ranks' factors: first P, then Q'. The decoded P Q'^T is then the projection
-/// of the mean of M over all ranks. The next step starts with this Q' (warm start). A column of this Q' that is far
-/// from 1 is multiplied by a power of two, which does not change orth(M Q'). Outside an exchange, each step starts with
-/// another random Q. A gradient_exchange sums the factors P of all tensors in one transfer, and the factors Q' in
-/// another transfer.
+/// of the mean of M over all ranks. The next step starts with this Q' (warm start). If the largest magnitude of a
+/// column of Q' is far from 1, the column is multiplied by a power of two, which does not change orth(M Q'). Outside an
+/// exchange, each step starts with another random Q. A gradient_exchange sums the factors P of all tensors in one
+/// transfer, and the factors Q' in another transfer.
 ///
 ///   emits       (rows + columns) r values of accum<In>: P, then Q', row-major
 ///   requires    rank >= 1, 1 <= min_rate < infinity; a matrix shape, in which `rows` divides n

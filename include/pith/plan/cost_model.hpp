@@ -201,8 +201,7 @@ struct exchange_choice {
 /// lossless candidates before lossy candidates.
 ///
 ///   requires    at least one candidate and one segment, and costs that are finite and at least 0
-///               (std::invalid_argument). Pass most_segments = 1 if codec and
-///               transfer do not overlap
+///               (std::invalid_argument). Pass most_segments = 1 if codec and transfer do not overlap
 ///   complexity  does not measure, send or allocate. Equal arguments give equal choices on all ranks
 inline exchange_choice plan_exchange(network const& net, std::vector<exchange_candidate> const& candidates,
                                      unsigned most_segments = 1, double hidden_seconds = 0) {

@@ -50,9 +50,10 @@ struct rule_types<R, A> {
 /// Optional:
 ///
 ///     refined   refine(scale)                           the argument of `code` that replaces the scale
-///     scaled    scaled(scale, A power)                  an argument of `value` that replaces the scale, and multiplies
-///                                                       the decoded value by a power of two. Without `scaled`, the
-///                                                       sum of several payloads may overflow if the mean does not
+///     scaled    scaled(scale, A power)                  the argument of `value` that replaces the scale, so that the
+///                                                       decoded value is multiplied by a power of two. Without
+///                                                       `scaled`, the sum of several payloads may overflow even if
+///                                                       their mean does not
 ///     bool      is_scale_free                           true if `code` needs no scale. The pass that computes
 ///                                                       the statistics of large buckets then also writes symbols
 ///     double statistic::*members[]                      all members of the statistic, if `merge` merges each member

@@ -118,12 +118,10 @@ struct hadamard_rule {
 /// is a quantizer with one scale per bucket, the transform reduces the quantizer's error.
 ///
 ///   emits       n values of In, padded with zeros to whole tiles; no side information
-///   requires    a tile size of 64 or 256 elements (std::invalid_argument); both are powers of four. A transformed
-///               value is at most sqrt(tile) times the largest magnitude of its tile. If this product overflows, the
-///               tile may decode to NaN
+///   requires    a tile size of 64 or 256 elements (std::invalid_argument); both are powers of four
 ///   complexity  log2(tile) additions per element
-///   errors      a value may grow to sqrt(tile) times the largest of its tile. For In = half, values beyond 65504 become
-///               65504, with their sign
+///   errors      a transformed value may be sqrt(tile) times the largest magnitude of its tile. If this product
+///               overflows, the tile may decode to NaN. For half, values beyond 65504 become 65504, with their sign
 ///   on NaN      NaN or infinity spreads over the whole tile
 ///   properties  a rotation, reproducible; no isometry if the tile size does not divide n
 ///   reference   Suresh, Yu, Kumar and McMahan, Distributed Mean Estimation with Limited Communication, ICML 2017

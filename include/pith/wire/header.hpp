@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace pith::inline v0 {  // as the errors of core/error.hpp
+namespace pith::inline v0 {  // a common type of all source files (core/error.hpp)
 
 /// Thrown if bytes are not the expected frame or payload.
 struct wire_error : std::runtime_error {

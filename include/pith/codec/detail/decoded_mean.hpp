@@ -20,6 +20,25 @@ std::size_t mean_scratch_bytes(C const& c, E const& exec, shape const& dims, uns
   return own + scratch_for<In>(dims.n) + scratch_for<accum<In>>(dims.n);
 }
 
+/// Computes the mean of all ranks' payloads, which are decoded one at a time and added in rank order.
+template <class In, class C, class E, class Replicated>
+void decode_one_by_one(C const& c, context<In, E> const& cx, received_on<E> in, accum<In> share, values_on<E, In> x,
+                       Replicated const& replicated) {
+  auto const size = payload_bytes<In>(c, cx.dims);
+  auto const one = cx.ws.template take<In>(cx.dims.n);
+  auto const sum = cx.ws.template take<accum<In>>(cx.dims.n);
+  auto const by = split_factor(share, cx.ranks);
+  for (unsigned rank = 0; rank < cx.ranks; ++rank) {
+    decode_payload<In>(c, cx.from_rank(rank), in.from(rank, size), one, replicated);
+    if (rank == 0) {
+      cx.exec.for_each_index(cx.dims.n, scale<accum<In>, In>{one.data, sum.data, by.before});
+    } else {
+      cx.exec.for_each_index(cx.dims.n, add_scaled<accum<In>, In>{one.data, sum.data, by.before});
+    }
+  }
+  cx.exec.for_each_index(cx.dims.n, scale<In, accum<In>>{sum.data, x.data, by.after});
+}
+
 /// Computes the mean of all ranks' decoded payloads, which are added in rank order. decode_sum adds all payloads in one
 /// pass, and decode_entry_sum adds their entries. Both functions give the same result as decoding one payload at a
 /// time, except for the sign of zeros. In a chain, decode_sum adds the outputs of the last stage, and the other stages
@@ -40,18 +59,7 @@ void decode_mean(C const& c, context<In, E> const& cx, received_on<E> in, values
     if (c.most_entries(cx.dims) > 0)
       return decode_entry_sum<In>(c, cx, in.bytes, in.stride, cx.ranks, share, x, replicated);
   }
-  auto const one = cx.ws.template take<In>(cx.dims.n);
-  auto const sum = cx.ws.template take<accum<In>>(cx.dims.n);
-  auto const by = split_factor(share, cx.ranks);
-  for (unsigned rank = 0; rank < cx.ranks; ++rank) {
-    decode_payload<In>(c, cx.from_rank(rank), in.from(rank, size), one, replicated);
-    if (rank == 0) {
-      cx.exec.for_each_index(cx.dims.n, scale<accum<In>, In>{one.data, sum.data, by.before});
-    } else {
-      cx.exec.for_each_index(cx.dims.n, add_scaled<accum<In>, In>{one.data, sum.data, by.before});
-    }
-  }
-  cx.exec.for_each_index(cx.dims.n, scale<In, accum<In>>{sum.data, x.data, by.after});
+  decode_one_by_one<In>(c, cx, in, share, x, replicated);
 }
 
 }  // namespace pith::inline PITH_ABI::detail

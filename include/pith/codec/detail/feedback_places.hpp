@@ -15,18 +15,20 @@
 
 namespace pith::inline PITH_ABI::detail {
 
-/// The elements that a codec encodes on this rank: the whole tensor, or inside a collective a part of the tensor. If an
-/// error e of these elements is missing from the mean over the ranks, the mean is that of gradients without weight x e
-/// on this rank.
+/// The elements that a codec encodes on this rank. Outside collectives, they are the whole tensor. Inside a collective,
+/// they may be a part of the tensor. An error e of these elements changes the mean over the ranks as much as an error
+/// weight x e of this rank's gradient.
 struct feedback_scope {
   std::uint64_t first = 0, n = 0;  ///< the elements first .. first + n - 1. A part may extend beyond the tensor
   double weight = 1;
-  unsigned rank = 0, ranks = 0;  ///< this rank's number among the ranks that exchange the elements; 0 ranks: none do
+  unsigned rank = 0, ranks = 0;  ///< this rank's number among the ranks that exchange the elements; or 0 ranks, if no
+                                 ///< other rank has these elements or there is no exchange
   unsigned depth = 0;            ///< the number of collectives around the codec
 
   friend bool operator==(feedback_scope const&, feedback_scope const&) = default;
 
-  /// Part `index` of `parts` parts with `size` elements each. Only this rank, or one rank per node, encodes the part.
+  /// Returns part `index` of `parts` parts with `size` elements each. Only this rank, or one rank per node, encodes the
+  /// part.
   feedback_scope part(unsigned index, unsigned parts, std::uint64_t size) const {
     return {first + index * size, size, weight * parts, 0, 0, depth + 1};
   }
@@ -38,8 +40,6 @@ struct field_list final : field_visitor {
     field_form form;
     void* data;
     std::size_t bytes;
-
-    bool is_local() const { return form.kind != field_kind::replicated && form.kind != field_kind::mean; }
   };
 
   void describe(field_form const& f) override { all.push_back({f, nullptr, 0}); }
@@ -48,8 +48,8 @@ struct field_list final : field_visitor {
   std::vector<field> all;
 };
 
-/// One feedback policy of a codec, with references to its states for one tensor. A codec has several places if
-/// collectives with feedback are inside feedback.
+/// One feedback policy of a codec, with references to its states for one tensor. A codec has several places if its
+/// collectives contain feedback policies.
 template <class A>
 struct feedback_place {
   feedback_scope at;
@@ -102,7 +102,7 @@ void add_residual_of(E const& exec, feedback_place<A> const& from, feedback_plac
   exec.for_each_index(n, add<A, A>{scaled.data(), to.residual + skipped});
 }
 
-/// Returns, for each place of `from`, the index of the place of `to` that can use its states, or `to.size()`.
+/// Returns one index per place of `from`: the index of the place of `to` that can use its states, or `to.size()`.
 template <class A>
 std::vector<std::size_t> like_places(feedback_places<A> const& from, feedback_places<A> const& to) {
   auto taken = std::vector<bool>(to.size());
@@ -116,8 +116,9 @@ std::vector<std::size_t> like_places(feedback_places<A> const& from, feedback_pl
   return found;
 }
 
-/// Returns the place that takes over the residual of `from`: the place of the same elements, or else the place of the
-/// whole tensor, or else null. A replicated residual cannot take over another residual.
+/// Returns the place to whose residual the residual of `from` is added. This is the place of the same elements. Without
+/// it, this is the place of the whole tensor. Without both, returns null. No residual is added to a replicated
+/// residual.
 template <class A>
 feedback_place<A> const* heir_of(feedback_place<A> const& from, feedback_places<A> const& to) {
   auto const is_heir = [](auto const& t) { return t.residual != nullptr && t.is_local; };
@@ -141,9 +142,9 @@ feedback_place<A> const* lost_place(feedback_places<A> const& from, feedback_pla
 }
 
 /// Moves the feedback of a tensor's old codec to the states of its new codec. The states of a place are copied to a
-/// place of the same elements and the same policy. Other residuals are added to the residual of the place that takes
-/// over. Returns the sum of the residuals that no place takes over, as part of this rank's gradient of n elements. If
-/// there are no such residuals, returns an empty buffer.
+/// place of the same elements and the same policy. Other residuals are added to the residual of heir_of(place). Returns
+/// the sum of the residuals without such an heir, in the unit of this rank's gradient of n elements. If there are no
+/// such residuals, returns an empty buffer.
 template <class A, executor E>
 buffer<A, E> move_feedback(E const& exec, feedback_places<A> const& from, feedback_places<A> const& to,
                            std::uint64_t n) {

@@ -94,7 +94,7 @@ inline saved_parts open_states(char const* call, span<std::byte const> saved) {
 inline std::size_t common_letters(std::string_view a, std::string_view b) {
   return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
-/// At most 200 letters of a line, among them the letter at `place`.
+/// Returns at most 200 letters of a line, which contain the letter at `place`.
 inline std::string shown(std::string_view line, std::size_t place) {
   constexpr std::size_t most = 200;
   auto const first = place < most ? 0 : place - most / 2;
@@ -110,10 +110,10 @@ inline bool has_line(std::string_view words, std::string_view line) {
   return text('\n', words).find(text('\n', line, '\n')) != std::string::npos;
 }
 
-/// Two descriptions from the first line on that differs.
+/// The rests of two descriptions, which begin with the first line that differs.
 struct differing_words {
   std::string_view own, saved;
-  bool is_exchange;  ///< of a gradient_exchange, whose states reshard() converts
+  bool is_exchange;  ///< whether the states are those of a gradient_exchange, which reshard() converts
 
   /// Returns advice for the error message.
   char const* advice() const {

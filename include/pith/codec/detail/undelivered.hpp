@@ -1,4 +1,4 @@
-// pith/codec/detail/undelivered.hpp — a residual that the next step adds to the gradient.
+// pith/codec/detail/undelivered.hpp — the undelivered residual, which the next step adds to the gradient.
 #pragma once
 
 #include <pith/codec/detail/feedback_places.hpp>
@@ -15,8 +15,8 @@
 
 namespace pith::inline PITH_ABI::detail {
 
-/// Adds the residual to the gradient g. The residual becomes the part of the sum that In cannot represent, and stays
-/// unchanged where the sum is NaN or infinite.
+/// Adds the residual to the gradient g. The residual becomes the part of the sum that In cannot represent. Where the
+/// sum is NaN or infinite, both stay unchanged.
 template <class In>
 struct deliver_residual {
   accum<In>* residual;
@@ -29,9 +29,9 @@ struct deliver_residual {
   }
 };
 
-/// The residual of an earlier codec that the tensor's codec cannot keep, since it has no feedback for the tensor. The
-/// next step adds the residual to the gradient. For half and bfloat16, the rounding error of this sum is added to the
-/// gradient of the following step, and so on.
+/// The residual of an earlier codec, if the tensor's codec has no feedback that could keep it. The next step adds the
+/// residual to the gradient. For half and bfloat16, the rounding error of this sum is added to the gradient of the
+/// following step, and so on.
 template <class In, executor E>
 class undelivered {
  public:

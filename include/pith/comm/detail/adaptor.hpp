@@ -10,10 +10,10 @@
 
 namespace pith::inline PITH_ABI::detail {
 
-/// False for the arguments of a copy or a move. A constructor of any arguments must not accept these.
+/// False if a constructor with these arguments would copy or move a Self. A constructor that accepts any arguments must
+/// require this concept, so that it hides neither the copy constructor nor the move constructor.
 template <class Self, class... Arguments>
-concept constructs =
-    sizeof...(Arguments) != 1 || !(std::derived_from<std::remove_cvref_t<Arguments>, Self> || ...);
+concept constructs = sizeof...(Arguments) != 1 || !(std::derived_from<std::remove_cvref_t<Arguments>, Self> || ...);
 
 /// The base class of a communicator that owns a `Comm`, forwards its calls and hides those that it replaces. An optional
 /// call that `Comm` lacks is not a member. A derived class defines split(), which returns its own type.

@@ -14,8 +14,8 @@
 
 namespace pith::inline PITH_ABI::detail {
 
-/// The function of an exchange that makes a call. `exchange` is the number of the exchange, in the order in which rank 0
-/// has built its exchanges. `transfer` is the number of the round in its step.
+/// The function of an exchange that makes a call. Exchanges are numbered in the order in which rank 0 has built them.
+/// `transfer` is the number of the transfer in its step, or 0 before the transfers.
 struct caller {
   enum function : std::uint8_t { user, constructor, check, step, change, fit_buckets, import_state };
 
@@ -40,7 +40,7 @@ struct caller {
 /// The caller of this thread's calls.
 inline constinit thread_local caller current_caller;
 
-/// Sets `current_caller` for the time of a scope.
+/// Sets `current_caller` during the lifetime of this object.
 class calling {
  public:
   [[nodiscard]] explicit calling(caller by) : before_(std::exchange(current_caller, by)) {}
@@ -63,7 +63,8 @@ enum class call_kind : std::uint8_t {
   duplicate
 };
 
-/// A call without the sizes of its spans. The labels of all ranks must be equal.
+/// A call without its spans: the collective, element type, reduction, root and caller. The labels of all ranks must be
+/// equal.
 struct call_label {
   call_kind kind = call_kind::all_gather;
   element_kind of = element_kind::bytes;
@@ -85,7 +86,8 @@ struct call_label {
     return text(name(), " of ", elements[static_cast<std::size_t>(of)], how == reduction::sum ? " by sum" : " by max");
   }
 
-  /// The label as an integer below 2^47. Exchanges are numbered modulo 2^11, and transfers from 1023 on have one number.
+  /// Returns the label as an integer below 2^47. The number of the exchange is reduced modulo 2^11, and the number of
+  /// the transfer is at most 1023.
   std::int64_t packed() const {
     auto all = std::int64_t{by.from};
     auto const add = [&all](auto value, int bits) { all = all << bits | static_cast<std::int64_t>(value); };
@@ -115,7 +117,7 @@ struct call_label {
   }
 };
 
-/// The error text for two ranks whose labels differ.
+/// Returns the error text for two ranks whose labels differ.
 inline std::string mixed_calls(unsigned a, call_label const& x, unsigned b, call_label const& y) {
   if (b < a) return mixed_calls(b, y, a, x);
   auto const of = [is_equal = x.by == y.by](call_label const& l) { return l.words() + (is_equal ? "" : l.by.words()); };
@@ -123,7 +125,7 @@ inline std::string mixed_calls(unsigned a, call_label const& x, unsigned b, call
               ": all ranks must make the same calls in the same order");
 }
 
-/// The error text for a call during another thread's call.
+/// Returns the error text for a call during another thread's call.
 inline std::string calls_at_once(call_label const& label) {
   return text(label.name(), " was called", label.by.words(), " during a call of another thread",
               ": exchanges that step at the same time need one communicator each, for example split(0)");
@@ -133,7 +135,7 @@ inline std::string calls_at_once(call_label const& label) {
 inline constexpr auto* why_sizes_differ =
     ": one of these ranks has changed its exchange alone, uses another exchange or passed another tensor";
 
-/// The error text for two ranks whose spans differ in size.
+/// Returns the error text for two ranks whose spans differ in size.
 inline std::string unequal_sizes(char const* call, unsigned a, std::size_t x, unsigned b, std::size_t y) {
   if (b < a) return unequal_sizes(call, b, y, a, x);
   return text(call, ": ranks must pass equal sizes, got ", x, " bytes on rank ", a, " and ", y, " bytes on rank ", b,

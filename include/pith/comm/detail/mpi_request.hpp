@@ -57,8 +57,9 @@ struct mpi_call {
   std::vector<MPI_Datatype> types;
   std::vector<std::byte> memory;
 
-  /// The messages that compare the ranks' labels and sizes. A collective receives the maxima over the ranks of `label`,
-  /// `size`, `-label` and `-size`. send_recv receives label and size from each partner, and `expected` are this rank's.
+  /// The messages that compare the ranks' labels and sizes. A collective receives the maxima over the ranks of label,
+  /// size, -label and -size. send_recv receives label and size from each of its two partners, and compares them with
+  /// `expected`.
   std::array<message, 2> agreement;
   std::array<std::int64_t, 4> sent = {}, expected = {}, received = {};
   call_label label;
@@ -84,7 +85,9 @@ class mpi_link {
   void use(MPI_Comm comm, unsigned rank, int size) { comm_ = comm, rank_ = rank, size_ = size; }
   ranked_number ranked(std::uint64_t number) const { return {static_cast<std::int64_t>(number), rank_}; }
 
-  /// A size and the call's number modulo 128, since a rank that calls send_recv makes its collectives too early.
+  /// Returns a size and the number of the call modulo 128. If a rank calls send_recv while the others call a
+  /// collective, MPI joins this rank's next collective to the collective of the others. The numbers of these two calls
+  /// then differ.
   ranked_number ranked_size(mpi_call const& call, std::size_t size) const {
     return ranked(size << 7 | static_cast<std::size_t>(call.tag / 3 % 128));
   }
@@ -141,9 +144,9 @@ class mpi_link {
     return MPI_Iallreduce(call.sent.data(), call.received.data(), 4, MPI_INT64_T, MPI_MAX, comm_,
                           &call.agreement[0].request);
   }
-  /// Compares labels and sizes of the calls whose comparison is complete, in the order of the calls. If ranks differ,
-  /// all ranks that take part in the call throw. A later message may then belong to another call, so MPI_Test is not
-  /// called for later messages: MPI would pass their errors to the error handler of MPI_COMM_WORLD.
+  /// Checks the results of completed comparisons, in the order of the calls. If ranks differ, all ranks that take part
+  /// in the call throw. A later message may then belong to another call. MPI_Test is not called for such a message,
+  /// because MPI would pass its error to the error handler of MPI_COMM_WORLD.
   void agree() {
     require_usable();
     while (!agreeing_.empty()) {
@@ -175,17 +178,17 @@ class mpi_link {
       require_equal(call, 0, ranked_number::unpacked(theirs[0]), ranked_number::unpacked(call.sent[0]));
     }
   }
-  /// Receives a message if one has come, and returns its sender.
+  /// Receives a message if one has arrived, and returns its sender.
   std::optional<int> receive(int tag, std::array<std::int64_t, 2>& to) {
-    int has_come = 0;
+    int has_arrived = 0;
     MPI_Status status;
-    check(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm_, &has_come, &status), "MPI_Iprobe");
-    if (!has_come) return {};
+    check(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm_, &has_arrived, &status), "MPI_Iprobe");
+    if (!has_arrived) return {};
     check(MPI_Recv(to.data(), 2, MPI_INT64_T, status.MPI_SOURCE, tag, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
     return status.MPI_SOURCE;
   }
-  /// Sends a message to all other ranks, so that their pending or next call throws. These ranks may come late, so the
-  /// memory is never freed.
+  /// Sends a message to all other ranks, so that their pending or next call throws. These ranks may receive the message
+  /// much later, so its memory is never freed.
   void tell_failure() {
     auto& call = *new mpi_call;
     for (int rank = 0; rank < size_; ++rank)
@@ -200,7 +203,7 @@ class mpi_link {
     }
     thread_ = thread;
   }
-  /// Ends the use of the communicator after the pending calls of the first thread, which may end as on the other ranks.
+  /// Ends the use of the communicator. The pending calls of the first thread have ended before, as on the other ranks.
   void end_misuse() {
     broken_ = misuse_;
     tell_failure();
@@ -225,7 +228,8 @@ class mpi_link {
     auto const call_number = [&](std::size_t i) {
       return std::abs(ranked_number::unpacked(call.received[i]).number) % 128;
     };
-    if (call.agreement[1].peer == MPI_PROC_NULL && call_number(1) != call_number(3)) tell_failure();  // to send_recv
+    // Ranks in send_recv do not take part in this comparison.
+    if (call.agreement[1].peer == MPI_PROC_NULL && call_number(1) != call_number(3)) tell_failure();
     auto const size = [](ranked_number n) { return static_cast<std::size_t>(n.number >> 7); };
     if (of == 1 && size(a) == size(b))
       fail(sentence("mpi_communicator: ", call.label.name(), ": ranks ", a.rank, " and ", b.rank,
@@ -243,7 +247,7 @@ class mpi_link {
   std::size_t pending_ = 0;
   std::uint32_t calls_ = 0, polls_ = 0;
   std::thread::id thread_;  ///< the thread of the last call
-  std::string misuse_;      ///< the error of a call during a call of another thread
+  std::string misuse_;      ///< the error of a call during another thread's call
   MPI_Comm comm_ = MPI_COMM_NULL;
   unsigned rank_ = 0;
   int size_ = 0;

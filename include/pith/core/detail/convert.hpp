@@ -26,6 +26,14 @@ struct convert {
   bool are_aligned() const { return is_vector_aligned(from) && is_vector_aligned(to); }
 };
 
+/// Sets *to to a value.
+template <class T>
+struct set_value {
+  T* to;
+  T value;
+  PITH_HD void operator()(std::uint64_t) const { *to = value; }
+};
+
 /// Sets to[i] to from[i], converted to `To`. Finite values beyond the range of To become its largest finite value.
 template <class To, class From>
 struct saturate {

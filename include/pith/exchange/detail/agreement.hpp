@@ -198,8 +198,8 @@ void require_success(E const& exec, Comm& comm, char const* call, F const& f) {
                                    failed - all.begin()));
 }
 
-/// Throws on all ranks if the states that the ranks import were saved after different steps. `moment` is the number of
-/// steps, for example.
+/// Throws on all ranks if the states that the ranks import were saved after different steps. `moment` is equal for
+/// states of the same step. For example, it contains the number of steps.
 template <class Comm, executor E>
 void require_one_moment(E const& exec, Comm& comm, char const* call, std::vector<std::uint64_t> const& moment) {
   auto const rank = first_difference(gather_on_host(exec, comm, moment), moment.size()).first;

@@ -59,7 +59,7 @@ class bucket_rounds {
   bool is_deep() const { return is_deep_; }
 
   /// Sets the payload sizes of this step, which depend on the tensors' capacities in this step. The plan has space for
-  /// full capacities, so that each later step can use any capacities.
+  /// full capacities, so a later step can use any capacities.
   void begin_step(tensors const& all) {
     if (all.is_predicted()) plan_.resize([&](std::size_t tensor, unsigned r) { return all.moved_bytes(tensor, r); });
   }
@@ -117,7 +117,7 @@ class bucket_rounds {
   static span_on<E, std::byte> gathered(group const& g, memory const& at) {
     return at.gathered.view().subspan(g.gathered, g.received_bytes());
   }
-  /// This rank's part of a mean.
+  /// Returns this rank's part of a mean.
   span_on<E, std::byte> part(group const& g) const {
     return parts_.view().subspan(g.part, g.how == transport::mean ? g.bytes / g.ranks : g.bytes);
   }

@@ -210,7 +210,7 @@ class exchange_pipeline {
     transfers_.reserve(transfers);
   }
   static void add_wire_bytes(exchange_plan::group const& g, double factor, std::vector<double>& each) {
-    if (g.completes_mean()) return;  // messages_of(transport::mean) counts both transfers
+    if (g.completes_mean()) return;  // messages_of(transport::mean, ...) already counts both transfers
     for (auto const& s : g.slots) {
       auto const sent = messages_of(g.how, static_cast<double>(align_up(s.bytes, section_alignment)), g.ranks, g.among);
       each[s.tensor] += factor * sent.count * sent.bytes;
@@ -236,7 +236,7 @@ class exchange_pipeline {
 
   void agree_on_weights() {
     auto const by = calling({caller::step, number_, 0});
-    weights_->agree(exec_, comms_.all(), own_weight_, sizeof(In) == 2);
+    weights_->agree(exec_, comms_.all(), own_weight_, is_narrow(kind_of<In>()));
   }
 
   void run_round(std::size_t k, workspace_on<E>& ws) {

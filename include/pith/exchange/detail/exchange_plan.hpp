@@ -16,7 +16,8 @@ namespace pith::inline PITH_ABI::detail {
 /// and one transfer moves the buffers of a group.
 class exchange_plan {
  public:
-  /// The position in its group of the buffer that a codec produces or absorbs in one of its rounds.
+  /// The position of one tensor's buffer in its group. `round` is the round of the codec that produces or absorbs the
+  /// buffer. The plan may have more rounds than the codec.
   struct slot {
     std::size_t tensor, offset, bytes;
     unsigned round;
@@ -47,8 +48,8 @@ class exchange_plan {
   /// the bytes include the payloads of all ranks.
   explicit exchange_plan(std::size_t most_bytes = std::size_t{1} << 30) : most_bytes_(most_bytes) {}
 
-  /// Adds a round of a tensor's codec. The rounds of a tensor are added in order. A mean takes two rounds of the plan, so
-  /// later rounds of the codec move.
+  /// Adds a round of a tensor's codec. The rounds of a tensor are added in order. A mean takes two rounds of the plan,
+  /// so each later round of the codec is one round later in the plan.
   void add(std::size_t tensor, unsigned round, transfer const& moves, unsigned ranks) {
     means_ = round == 0 ? 0 : means_;
     auto const at = round + means_;
@@ -143,7 +144,7 @@ class exchange_plan {
   }
 
   std::size_t most_bytes_;
-  unsigned means_ = 0;  ///< number of earlier rounds of the same tensor that are means
+  unsigned means_ = 0;  ///< the number of means among the rounds that were added for the current tensor
   std::vector<round> rounds_;
   std::size_t out_bytes_ = 0, gathered_bytes_ = 0, part_bytes_ = 0;
 };

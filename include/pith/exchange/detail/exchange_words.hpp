@@ -41,7 +41,8 @@ inline std::vector<std::string> described(std::vector<tensor_spec> const& tensor
   return all;
 }
 
-/// The number of a new exchange. The exchanges of a process are numbered from 1 on, in the order of their construction.
+/// Returns the number of a new exchange. The exchanges of a process are numbered from 1 on, in the order of their
+/// construction.
 inline std::uint64_t next_exchange() {
   static auto built = std::atomic<std::uint64_t>();
   return ++built;
@@ -90,8 +91,8 @@ inline std::vector<std::size_t> field_counts(std::string_view words) {
   }
   return counts;
 }
-/// Returns the tensors that have an undelivered residual in a saved state. In `own`, the description without such
-/// residuals, each of these tensors has one field less.
+/// Returns whether each tensor has an undelivered residual in a saved state. `saved` is the description of this state,
+/// and `own` is the description without such residuals, in which a tensor with such a residual has one field fewer.
 inline std::vector<bool> owing_in(std::string_view saved, std::string_view own) {
   auto const with = field_counts(saved), without = field_counts(own);
   auto owes = std::vector<bool>(without.size());

@@ -33,8 +33,8 @@ class exchanged_tensors {
   using codec_type = any_codec<In, E>;
   using state_type = codec_state<In, codec_type, E>;
 
-  /// New codecs, and new states for those codecs that cannot use the old states. `owes` contains, for each tensor,
-  /// whether the last field of the saved state is an undelivered residual.
+  /// New codecs, and new states for those codecs that cannot use the old states. `owes[i]` is true if tensor i has an
+  /// undelivered residual, which is the last field of its saved state.
   struct change {
     std::vector<codec_type> codecs;
     std::vector<std::optional<state_type>> states;
@@ -181,7 +181,7 @@ class exchanged_tensors {
   }
   /// Whether the next step adds an undelivered residual to the gradient of a tensor.
   bool owes(std::size_t tensor) const { return states_[tensor].undelivered().is_pending(); }
-  /// Sets the tensors that have an undelivered residual. The residuals become zero.
+  /// Gives the tensors for which `owing` is true an undelivered residual of zeros. Other tensors have none.
   void owe(E const& exec, std::vector<bool> const& owing) {
     for (std::size_t i = 0; i < states_.size(); ++i)
       states_[i].owe(buffer<accum<In>, E>(exec, owing[i] ? specs_[i].dims.n : 0));
@@ -195,7 +195,7 @@ class exchanged_tensors {
   }
 
  private:
-  static constexpr bool is_narrow = sizeof(In) == 2;
+  static constexpr bool is_narrow = pith::is_narrow(kind_of<In>());
 
   context<In, E> context_of(E const& exec, std::size_t tensor, workspace_on<E>& ws) const {
     return {exec, states_[tensor].id(), dims(tensor), ws, ranks_};
@@ -205,7 +205,8 @@ class exchanged_tensors {
   void weigh(E const& exec, values_on<E, In> x, double const* factor) const {
     exec.for_each_index(x.capacity, weigh_value<In>{x.data, factor});
   }
-  /// During a step, states have the unit of the scaled gradients.
+  /// Divides the states by the common factor before a step, and multiplies them by it after the step. So during a step,
+  /// states have the unit of the scaled gradients.
   void scale_states(E const& exec, bool divides) {
     if constexpr (is_narrow) {
       if (common_ == nullptr) return;
@@ -225,8 +226,8 @@ class exchanged_tensors {
   std::vector<state_type> states_;
   std::vector<In*> gradients_;
   buffer<std::uint64_t*, E> steps_;
-  double const* factor_ = nullptr;  ///< by which gradients are multiplied
-  double const* common_ = nullptr;  ///< by which the means of 16-bit gradients are multiplied
+  double const* factor_ = nullptr;  ///< the factor of the gradients; null without weights
+  double const* common_ = nullptr;  ///< the factor of the means of 16-bit gradients; null without weights
   double* squares_ = nullptr;
   std::uint64_t size_ = 0;
   std::optional<predicted_gather<In, E>> predicted_;

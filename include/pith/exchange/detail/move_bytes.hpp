@@ -11,8 +11,8 @@
 
 namespace pith::inline PITH_ABI::detail {
 
-/// Starts an in-place all-reduce of bytes, which are elements of the given kind. Only transport::mean transfers
-/// elements of 16 bits, so the communicator may lack all-reduces of them.
+/// Starts an in-place all-reduce of bytes, which are elements of the given kind. Elements of 16 bits are averaged by
+/// transport::mean, so the communicator need not have all-reduces of such elements.
 template <class Comm, class E>
 any_request<Comm, E> reduce(E const& exec, Comm& comm, element_kind kind, span_on<E, std::byte> bytes, reduction how) {
   return with_elements<space_of<E>>(

@@ -38,8 +38,6 @@ struct rank_field {
   std::size_t first, size;
   std::string_view tensor;  ///< the tensor's line in the description
   std::size_t sibling;      ///< the index of the first field of the same tensor
-
-  bool is_replicated() const { return form.kind == field_kind::replicated || form.kind == field_kind::mean; }
 };
 
 /// The saved states of a job in rank order. The states of some ranks may be missing. The states must be of one job and
@@ -101,7 +99,7 @@ class rank_states {
   }
 
   void require_equal(rank_field const& field) const {
-    for (std::size_t i = 1; field.is_replicated() && i < size(); ++i) {
+    for (std::size_t i = 1; field.form.is_replicated() && i < size(); ++i) {
       require(std::equal(at(i, field), at(i, field) + field.size, at(0, field)), name(i),
               ": the replicated state must be equal on all ranks, got another than states[0] of ", field.tensor,
               ": pass states that were saved after the same step");

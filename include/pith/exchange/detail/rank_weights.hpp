@@ -3,19 +3,13 @@
 
 #include <pith/codec/state.hpp>
 #include <pith/core/buffer.hpp>
+#include <pith/core/detail/convert.hpp>
 #include <pith/core/element.hpp>
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 
 namespace pith::inline PITH_ABI::detail {
-
-struct set_weight {
-  double* to;
-  double weight;
-  PITH_HD void operator()(std::uint64_t) const { *to = weight; }
-};
 
 /// Rank r of N has the weight w_r. A gradient is multiplied by f = N w_r / sum(w), so that the mean of the scaled
 /// gradients is the weighted mean. Since f may be as large as N, a 16-bit float might overflow. For 16-bit gradients,
@@ -23,7 +17,7 @@ struct set_weight {
 struct weight_factors {
   double const* weights;
   unsigned ranks, rank;
-  bool is_narrow;
+  bool is_narrow;  ///< whether the gradients have 16 bits. Otherwise c is 1
   double* own;     ///< out: f / c
   double* common;  ///< out: c
 
@@ -52,7 +46,7 @@ struct weigh_value {
 
 /// Divides x by *factor, a power of two.
 template <class T>
-struct unweigh_value {
+struct divide_value {
   T* x;
   double const* factor;
   PITH_HD void operator()(std::uint64_t i) const {
@@ -71,7 +65,7 @@ class rank_weights {
   void agree(E const& exec, Comm& comm, double weight, bool is_narrow) {
     auto* const mine = memory_.data() + 2;
     auto const ranks = comm.size();
-    exec.for_each_index(1, set_weight{mine, weight});
+    exec.for_each_index(1, set_value<double>{mine, weight});
     comm.all_gather(exec, span_on<E, std::byte const>(bytes(mine), sizeof(double)),
                     span_on<E, std::byte>(bytes(mine + 1), ranks * sizeof(double)))
         .wait(exec);
@@ -87,7 +81,7 @@ class rank_weights {
   buffer<double, E> memory_;  ///< own(), common(), this rank's weight, all ranks' weights
 };
 
-/// Divides (or multiplies) the residuals and estimates of a state by a power of two in the executor's memory.
+/// Divides the residuals and estimates of a state by a power of two in the executor's memory, or multiplies them by it.
 template <class In, executor E>
 struct field_scaler final : field_visitor {
   field_scaler(E const& e, double const* f, bool divide) : exec(e), factor(f), divides(divide) {}
@@ -100,7 +94,7 @@ struct field_scaler final : field_visitor {
     using A = accum<In>;
     if (!scales) return;
     auto* const x = static_cast<A*>(data);
-    if (divides) return exec.for_each_index(bytes / sizeof(A), unweigh_value<A>{x, factor});
+    if (divides) return exec.for_each_index(bytes / sizeof(A), divide_value<A>{x, factor});
     exec.for_each_index(bytes / sizeof(A), weigh_value<A>{x, factor});
   }
 

@@ -69,7 +69,7 @@ std::vector<state_digest> state_digests(E const& exec, exchanged_tensors<In, E>&
                                  its.steps));
 }
 
-/// Throws on all ranks if a rank begins a step of another exchange than rank 0.
+/// Throws on all ranks if a rank starts a step of another exchange than rank 0.
 template <real In, executor E, class Comm>
 void require_same_exchange(E const& exec, Comm& comm, exchanged_tensors<In, E> const& all, std::uint32_t number) {
   auto const& specs = all.specs();

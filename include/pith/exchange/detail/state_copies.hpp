@@ -63,7 +63,7 @@ class state_copies {
   std::size_t size() const { return count_; }
   /// The codecs of copy `which`. Copy 0 was made before the most recent step began. Copy 1 was made one step earlier.
   std::vector<any_codec<In, E>> const& codecs(std::size_t which) const { return copies_[which].codecs; }
-  /// Whether a residual of each tensor was undelivered when the copy was made.
+  /// Returns, for copy `which`, whether each tensor had an undelivered residual.
   std::vector<bool> const& owes(std::size_t which) const { return copies_[which].owes; }
   std::vector<std::byte> states(E const& exec, std::size_t which) const {
     auto const& c = copies_[which];

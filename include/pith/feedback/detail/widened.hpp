@@ -42,7 +42,7 @@ struct narrow_keeping {
   }
 };
 
-/// Rounds values to In in place.
+/// Rounds values to In, in place. Finite values beyond the range of In become its largest finite value.
 template <class In>
 struct round_to {
   accum<In>* values;

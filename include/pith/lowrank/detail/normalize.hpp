@@ -1,4 +1,4 @@
-// pith/lowrank/detail/normalize.hpp — powers of two that bring a column of a thin matrix close to 1.
+// pith/lowrank/detail/normalize.hpp — powers of two that bring the largest magnitude of a column close to 1.
 #pragma once
 
 #include <pith/core/detail/elementary.hpp>
@@ -33,8 +33,8 @@ PITH_HD void largest_in_column(Team const& team, double* largest, thin_column<A>
 }
 
 /// Returns 1 if `largest` is in [2^-30, 2^30), so that usual columns stay unchanged. Otherwise returns a power of two
-/// whose product with `largest` is near 1. A product with a power of two is exact. The columns of P = M Q keep their
-/// directions, and so orth(P) is bitwise the same for every power of two.
+/// whose product with `largest` is near 1. A product with a power of two is exact, so the columns of P = M Q keep their
+/// directions, and orth(P) does not change in any bit.
 PITH_HD inline double normalizing_power(double largest) {
   auto const exponent = static_cast<std::int32_t>(bits_as<std::uint64_t>(largest) >> 52) - 1023;
   if (-30 <= exponent && exponent < 30) return 1;

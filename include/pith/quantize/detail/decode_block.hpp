@@ -20,9 +20,9 @@ struct parts_of {
   scale_of<Rule, A> const* scales;
   std::size_t stride;
   unsigned ranks;
-  A before = 1;  ///< a power of two by which decoded values are multiplied (split_factor.hpp)
+  A before = 1;  ///< the power of two by which decoded values are multiplied (split_factor.hpp)
 
-  /// Returns the scale at which decoded values are multiplied by `before`.
+  /// Returns the scale of bucket b, multiplied by `before` if the rule has `scaled`.
   PITH_HD auto scale_of_bucket(scale_of<Rule, A> const* all, std::uint64_t b) const {
     if constexpr (scalable<Rule, A>) {
       return rule.scaled(scale_at(all, b), before);

@@ -115,7 +115,7 @@ struct look_up_means {
   std::size_t stride;
   unsigned ranks;
   tensor_sink<In> to;
-  A before;  ///< a power of two by which decoded values are multiplied (split_factor.hpp)
+  A before;  ///< the power of two by which decoded values are multiplied (split_factor.hpp)
   std::uint64_t n, columns;
 
   template <team Team>
