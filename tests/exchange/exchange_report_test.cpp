@@ -5,6 +5,7 @@
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exchange/report_lines.hpp>
 #include <pith/pith.hpp>
+#include <pith/sparsify/threshold.hpp>
 
 #include <doctest/doctest.h>
 
@@ -124,6 +125,30 @@ TEST_CASE("the bytes of all ranks are those that are counted message by message"
       // Whole bytes below 2^53, but for what is divided by 4 and shares of a few sums: 100 roundings of 2^-53 at most.
       CHECK(std::accumulate(all.reported.begin(), all.reported.end(), 0.0) ==
             doctest::Approx(static_cast<double>(all.counted)).epsilon(100 * 0x1p-53));
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("the bytes of 16-bit means and of payloads that vary in size add up to the traffic", In, pith::half,
+                   pith::bfloat16, float) {
+  for (auto const how : {pith::gather::padded, pith::gather::exact, pith::gather::predicted}) {
+    for (unsigned const ranks : {1u, 3u, 4u}) {
+      pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
+        auto const sparse = [](pith::tensor_spec const& t) -> pith::any_codec<In, pith::seq_executor> {
+          if (t.name != "head") return pith::identity();
+          return pith::error_feedback(pith::threshold(0.5, 1));
+        };
+        auto exchange =
+            pith::make_exchange<In>(pith::seq, comm, reported, sparse, {.gather_mode = how, .bucket_bytes = 1000});
+        for (int step = 0; step < 3; ++step) {
+          auto g = std::vector<In>(exchange.size(), pith::element_cast<In>(0.f));
+          g[1100] = pith::element_cast<In>(1.f);
+          exchange.all_reduce_mean(pith::span<In>(g));
+          CAPTURE(ranks);
+          CHECK(exchange.report().total.wire_bytes ==
+                doctest::Approx(exchange.traffic().sent(ranks)).epsilon(100 * 0x1p-53));
+        }
+      });
     }
   }
 }

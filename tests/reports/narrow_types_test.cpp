@@ -2,8 +2,10 @@
 // and with many ranks, with weights, and over many steps of feedback. Compare NVIDIA/Megatron-LM#6199, which asks for
 // sums in float and bfloat16 on the wire.
 #include <pith/comm/threads.hpp>
+#include <pith/exchange/g_top_k.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exchange/hierarchical.hpp>
+#include <pith/exchange/ok_top_k.hpp>
 #include <pith/exchange/two_shot.hpp>
 #include <pith/feedback/mean_residual.hpp>
 #include <pith/feedback/two_sided.hpp>
@@ -139,6 +141,8 @@ TEST_CASE_TEMPLATE("codecs that encode rounded values again keep means finite", 
   is_finite_in<T>(pith::qsgd<8>());
   is_finite_in<T>(pith::two_shot(pith::qsgd<8>()));
   is_finite_in<T>(pith::hadamard() | pith::qsgd<8>());
+  is_finite_in<T>(pith::g_top_k(1));
+  is_finite_in<T>(pith::ok_top_k(1));
 }
 
 TEST_CASE("the error of a cast to 16 bits does not grow with the number of ranks") {
@@ -227,5 +231,39 @@ TEST_CASE_TEMPLATE("later steps deliver a residual beyond the largest half", T, 
     arrives(pith::error_feedback(pith::top_k(0.01), pith::mean_residual()), ranks);
     arrives(pith::error_feedback(pith::redsync_mean(0.01)), ranks);
     arrives(pith::error_feedback(pith::two_shot(pith::top_k(0.01), pith::identity())), ranks);
+  }
+}
+
+TEST_CASE_TEMPLATE("residuals of weighted gradients arrive in the unit of the gradients", T, pith::half,
+                   pith::bfloat16) {
+  using codec = pith::any_codec<T, pith::seq_executor>;
+  constexpr std::size_t n = 400;
+  constexpr unsigned ranks = 4, steps = 200;
+  auto const value = [](unsigned r, unsigned step, std::size_t i) {
+    return T(i % 10 == 0 ? 1000.f + static_cast<float>((i + step + r) % 64) : 0.5f);
+  };
+  for (auto const& of : {codec(pith::error_feedback(pith::top_k(0.02), pith::two_sided(pith::top_k(0.02)))),
+                         codec(pith::error_feedback(pith::random_k(0.02))),
+                         codec(pith::hierarchical(pith::identity(), pith::error_feedback(pith::random_k(0.02)), 2))}) {
+    CAPTURE(of.name());
+    auto sent = std::vector<double>(n), received = sent;
+    pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
+      auto ex = pith::make_exchange<T>(pith::seq, comm, {{"a", {n}}}, of, {.is_weighted = true});
+      for (unsigned step = 0; step < steps + 8; ++step) {
+        if (step == steps) ex.change({codec(pith::identity())});  // the last steps deliver the residuals
+        auto g = std::vector<T>(n);
+        for (std::size_t i = 0; i < n && step < steps; ++i) g[i] = value(comm.rank(), step, i);
+        ex.all_reduce_mean(g, step % 2 == 0 ? 1 + 2 * comm.rank() : 1);
+        if (comm.rank() != 0) continue;
+        for (std::size_t i = 0; i < n; ++i) {
+          received[i] += pith::element_cast<double>(g[i]);
+          for (unsigned r = 0; r < ranks && step < steps; ++r)
+            sent[i] += double(float(value(r, step, i))) * (step % 2 == 0 ? (1 + 2 * r) / 16.0 : 0.25);
+        }
+      }
+    });
+    // A step rounds a weighted gradient once.
+    auto const bound = std::same_as<T, pith::half> ? 0x1p-11 : 0x1p-8;
+    for (std::size_t i = 0; i < n; ++i) CHECK(std::abs(sent[i] - received[i]) <= bound * sent[i]);
   }
 }

@@ -2,8 +2,10 @@
 //
 // Norms, warm starts and scales must neither overflow nor underflow if the result does not (pytorch/pytorch#193006).
 #include <pith/comm/threads.hpp>
+#include <pith/exchange/g_top_k.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exchange/mean_norm.hpp>
+#include <pith/exchange/ok_top_k.hpp>
 #include <pith/feedback/clipping.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/reference/adaptive_threshold.hpp>
@@ -227,6 +229,22 @@ TEST_CASE("the mean of large values is finite where their sum is not") {
       auto g = std::vector<float>(ex.size(), large);
       ex.all_reduce_mean(pith::span<float>(g));
       for (auto const v : g) REQUIRE(v == doctest::Approx(large).epsilon(0.1));
+    });
+  }
+}
+
+TEST_CASE_TEMPLATE("sums of the largest entries do not overflow", In, float, double) {
+  constexpr auto large = In(0.9) * std::numeric_limits<In>::max();
+  for (unsigned const ranks : {1u, 2u, 3u, 4u, 5u, 7u, 8u}) {
+    pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
+      auto const mean = [&](auto const& codec) {
+        auto ex = pith::make_exchange<In>(pith::seq, comm, {{"a", {32}}}, codec);
+        auto g = std::vector<In>(32, large);
+        ex.all_reduce_mean(pith::span<In>(g));
+        for (auto const v : g) CHECK(v == doctest::Approx(large).epsilon(1e-6));
+      };
+      mean(pith::g_top_k(1));
+      mean(pith::ok_top_k(1));
     });
   }
 }

@@ -20,17 +20,21 @@ struct context {
   shape dims;
   workspace_on<E>& ws;
   unsigned ranks = 1;
+  /// A power of two, in the executor's memory, by which an exchange multiplies the decoded mean; null means 1.
+  double const* common = nullptr;
 
   /// The same context with another element type, id, shape or number of ranks.
   template <class Other>
   constexpr context<Other, E> of() const {
-    return {exec, id, dims, ws, ranks};
+    return {exec, id, dims, ws, ranks, common};
   }
-  constexpr context with(shape const& other) const { return {exec, id, other, ws, ranks}; }
-  constexpr context with(encoding_id const& other) const { return {exec, other, dims, ws, ranks}; }
-  constexpr context with(encoding_id const& other, shape const& part) const { return {exec, other, part, ws, ranks}; }
+  constexpr context with(shape const& other) const { return {exec, id, other, ws, ranks, common}; }
+  constexpr context with(encoding_id const& other) const { return {exec, other, dims, ws, ranks, common}; }
+  constexpr context with(encoding_id const& other, shape const& part) const {
+    return {exec, other, part, ws, ranks, common};
+  }
   constexpr context with(encoding_id const& other, shape const& part, unsigned among) const {
-    return {exec, other, part, ws, among};
+    return {exec, other, part, ws, among, common};
   }
   /// The context in which a payload of rank `from` is decoded.
   constexpr context from_rank(unsigned from) const {
@@ -41,7 +45,7 @@ struct context {
   /// The context of the next stage of a chain. The next stage reads values of type `Out` and shape `rest`.
   template <class Out>
   constexpr context<Out, E> next(shape const& rest) const {
-    return {exec, next_stage(id), rest, ws, ranks};
+    return {exec, next_stage(id), rest, ws, ranks, common};
   }
 };
 

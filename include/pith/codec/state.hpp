@@ -36,6 +36,7 @@ struct field_form {
   std::uint64_t count = 0;
   unsigned places = 1;
   std::uint64_t granule = 0;
+  bool is_of_gradients = false;  ///< set for replicated fields in the unit of the gradients; not part of a saved state
 
   /// True if the field is equal on all ranks.
   bool is_replicated() const { return kind == field_kind::replicated || kind == field_kind::mean; }
@@ -54,6 +55,15 @@ class field_visitor {
   template <class T, class E>
   void operator()(buffer<T, E>& field, field_kind kind) {
     describe(form_of<T>(field.size(), kind));
+    visit(field.data(), field.size_bytes());
+  }
+
+  /// Visits a replicated field in the unit of the gradients, such as a residual.
+  template <class T, class E>
+  void of_gradients(buffer<T, E>& field) {
+    auto form = form_of<T>(field.size(), field_kind::replicated);
+    form.is_of_gradients = true;
+    describe(form);
     visit(field.data(), field.size_bytes());
   }
 

@@ -162,11 +162,11 @@ inline constexpr accum<T> largest_finite = std::same_as<T, half>       ? accum<T
                                            : std::same_as<T, bfloat16> ? accum<T>{0x1.fep127f}
                                                                        : std::numeric_limits<accum<T>>::max();
 
-/// Converts a value to `T`. A finite value that is too large for T becomes the largest finite value of its sign.
+/// Converts a value to `T`. If T has 16 bits, a finite value of a larger magnitude than `most` becomes `most` with its
+/// sign. By default, `most` is the largest finite value of T.
 template <real T>
-PITH_HD inline T saturated_cast(accum<T> value) {
+PITH_HD inline T saturated_cast(accum<T> value, accum<T> most = largest_finite<T>) {
   if constexpr (std::same_as<T, accum<T>>) return value;
-  auto const most = largest_finite<T>;
   auto const bounded = value > most ? most : value < -most ? -most : value;
   return element_cast<T>(is_finite(value) ? bounded : value);
 }

@@ -38,11 +38,23 @@ struct merge_rounds {
   std::uint32_t distance(unsigned round) const {
     return is_fold(round) || returns_result(round) ? inner : 1u << (folds ? round - 1 : round);
   }
+  /// The sums are halved in each round before the result is returned, so that none overflows. After the last of these
+  /// rounds, they are divided by `divisor()`, which is at least `ranks`.
+  unsigned divisor() const { return folds ? 2 * inner : inner; }
   /// Whether another rank sends its entries to `rank` when folding.
   bool is_folded_into(unsigned rank) const { return rank + inner < ranks; }
   /// Whether `rank` merges received entries with its own entries in this round.
   bool merges(unsigned round, unsigned rank) const {
     return rank < inner && !returns_result(round) && (rank ^ distance(round)) < ranks;
+  }
+};
+
+/// Halves the values of a rank that receives no entries when others fold.
+template <class In>
+struct halve_values {
+  In* values;
+  PITH_HD void operator()(std::uint64_t j) const {
+    values[j] = element_cast<In>(accum<In>(0.5) * element_cast<accum<In>>(values[j]));
   }
 };
 
@@ -72,7 +84,7 @@ struct drop_unkept {
   }
 };
 
-/// Sets the elements of x that are in the result to `share` times their sums. Skips an index that is out of range,
+/// Sets the elements of x that are in the result to `share` times their values. Skips an index that is out of range,
 /// since received indices may be damaged.
 template <class In>
 struct place_share {
@@ -106,8 +118,7 @@ struct copy_indices {
 ///   complexity  log2(P) swaps of k values and k indices, and two further swaps if N > P; no host wait. Selects k of n
 ///               entries once, and k of 2 k entries per merge. Needs scratch of n elements of accum<In>, but accesses
 ///               only the elements of received entries
-///   on NaN      NaN counts as larger than infinity, and infinity as larger than all other values. Sums are sent as
-///               values of In, so sums in half may overflow
+///   on NaN      NaN counts as larger than infinity, and infinity as larger than all other values
 ///   errors      a merge may drop an entry whose sum over all ranks is among the k largest; for two ranks the result is
 ///               exact
 ///   properties  outside an exchange, g_top_k behaves as the codec top_k. In error_feedback, the residual omits each
@@ -180,16 +191,20 @@ class g_top_k : public detail::sparse_exchange {
     auto const k = kept(cx.dims.n);
     auto const pieces = detail::pair_pieces<In const>(in.bytes.data(), k);
     auto const received = detail::pairs<In const>{pieces.values(0), pieces.indices(0)};
-    if (plan.merges(round, cx.id.rank)) merge(cx, plan, round, cx.id.rank, received, local);
+    auto const held = pairs_of<In>(local, k);
+    if (plan.merges(round, cx.id.rank)) {
+      merge(cx, plan, round, cx.id.rank, received, local);
+    } else if (plan.is_fold(round)) {
+      cx.exec.for_each_index(k, detail::halve_values<In>{held.values});
+    }
     if (round + 1 < plan.count()) return;
     auto const is_folded = cx.id.rank >= plan.inner;
-    auto const held = pairs_of<In>(local, k);
     auto const result = is_folded ? received : detail::pairs<In const>{held.values, held.indices};
     auto const n = static_cast<std::uint32_t>(cx.dims.n);
     if (is_folded) cx.exec.for_each_index(k, detail::copy_indices{pieces.words(0), n, local.sent.data()});
     cx.exec.fill(x.data, std::byte{}, value_bytes<In>(cx.dims.n));
-    cx.exec.for_each_index(k,
-                           detail::place_share<In>{result, n, accum<In>{1} / static_cast<accum<In>>(cx.ranks), x.data});
+    auto const share = static_cast<accum<In>>(plan.divisor()) / static_cast<accum<In>>(cx.ranks);
+    cx.exec.for_each_index(k, detail::place_share<In>{result, n, share, x.data});
   }
 
   /// Sets `sent` to the entries of p that this rank sent and that every merge kept.
@@ -207,7 +222,7 @@ class g_top_k : public detail::sparse_exchange {
     return {pieces.values(0), pieces.indices(0)};
   }
 
-  /// Adds the entries of this rank and of its partner, and keeps the k largest sums. Both ranks add the entries of the
+  /// Adds halves of the entries of this rank and of its partner, and keeps the k largest sums. Both ranks add the entries of the
   /// lower rank first, so their results are bitwise equal.
   template <class In, class E>
   void merge(context<In, E> const& cx, detail::merge_rounds const& plan, unsigned round, unsigned rank,
@@ -223,7 +238,7 @@ class g_top_k : public detail::sparse_exchange {
     auto const all = take_pairs<A>(2 * k, cx.ws), picked = take_pairs<A>(k, cx.ws);
     if (plan.is_fold(round))
       cx.exec.for_each_index(k, detail::copy_indices{received.indices, over.n, local.sent.data() + k});
-    detail::add_up_pairs<In>(cx.exec, over, 0, 2, k, lists, sums, all);
+    detail::add_up_pairs<In>(cx.exec, over, 0, 2, k, lists, A(0.5), sums, all);
     ext::select_largest(cx.exec, ext::plain_source<A>{all.values}, 2 * k, k,
                         ext::selected_entries<A>{picked.indices, picked.values}, cx.ws);
     cx.exec.for_each_index(k, detail::hold_pairs<In>{all, picked.indices, held, sums});

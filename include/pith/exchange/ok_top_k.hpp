@@ -10,6 +10,7 @@
 #include <pith/sparsify/select.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -58,7 +59,7 @@ struct send_pairs {
   }
 };
 
-/// Writes the payload that an owner sends to all ranks: the sums that it selected, divided by the number of ranks.
+/// Writes the payload that an owner sends to all ranks: the sums that it selected, times `share`.
 template <class In>
 struct keep_sums {
   pairs<accum<In>> from;
@@ -218,11 +219,12 @@ class ok_top_k : public detail::sparse_exchange {
     auto* const sums = cx.ws.template take<A>(size.n).data;
     auto const from = take_pairs<A>(cx.ranks * size.sent, cx.ws), picked = take_pairs<A>(size.kept, cx.ws);
     auto const lists = [&](unsigned r) { return detail::pairs<In const>{in.values(r), in.indices(r)}; };
-    detail::add_up_pairs<In>(cx.exec, over, cx.id.rank, cx.ranks, size.sent, lists, sums, from);
+    auto const most = static_cast<A>(std::bit_ceil(cx.ranks));  // each value is divided by it, so that no sum overflows
+    detail::add_up_pairs<In>(cx.exec, over, cx.id.rank, cx.ranks, size.sent, lists, 1 / most, sums, from);
     ext::select_largest(cx.exec, ext::plain_source<A>{from.values}, cx.ranks * size.sent, size.kept,
                         ext::selected_entries<A>{picked.indices, picked.values}, cx.ws);
     auto const to = detail::pair_pieces<In>(local.region_sums.data(), size.kept);
-    auto const share = A{1} / static_cast<A>(cx.ranks);
+    auto const share = most / static_cast<A>(cx.ranks);
     cx.exec.for_each_index(size.kept, detail::keep_sums<In>{from, picked.indices, share, to});
     cx.exec.for_each_index(1, detail::mean_begin<In>{in, cx.ranks, to.words(0)});
   }

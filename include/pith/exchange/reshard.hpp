@@ -159,14 +159,14 @@ class resharding {
   /// Copies each element of the new rank's part from the old rank whose part contained this element. If the state of
   /// this old rank is missing, the element becomes zero.
   void fill_part(rank_field const& field, unsigned rank, std::byte* to) const {
-    auto const [kind, element, n, places, granule] = field.form;
+    auto const places = field.form.places;
     auto const before = parts(field, std::max(1u, old_.ranks() / places)), after = parts(field, ranks_ / places);
     auto const first = after.first(rank / places), end = after.first(rank / places + 1);
     for (std::size_t i = 0; i < old_.size(); ++i) {
       auto const old = old_.rank(i) / places;
       auto const from = std::max(first, before.first(old)), until = std::min(end, before.first(old + 1));
       if (old_.rank(i) % places != rank % places || from >= until) continue;
-      auto const bytes = element_bytes(element);
+      auto const bytes = element_bytes(field.form.element);
       copy_field(to + (from - first) * bytes, old_.at(i, field) + (from - before.first(old)) * bytes,
                  (until - from) * bytes);
     }

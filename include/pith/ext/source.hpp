@@ -219,6 +219,12 @@ struct unsent_sink {
     from.keep(i, was, sent);
   }
 };
+/// The largest value of a 16-bit mean that an exchange can multiply by *common. If `common` is null, it stands for 1.
+template <class In>
+PITH_HD inline accum<In> largest_mean(double const* common) {
+  return common == nullptr ? largest_finite<In> : largest_finite<In> / static_cast<accum<In>>(*common);
+}
+
 /// A sink that passes decoded values to a source with residual write-back, and then writes these values to a tensor.
 /// The source may read the same tensor.
 template <class Source, class In>
@@ -227,6 +233,7 @@ struct unsent_and_sent_sink {
 
   Source from;
   tensor_sink<In> to;
+  double const* common = nullptr;  ///< that of the context
 
   template <class Team, class Count, class A>
   PITH_HD void store(Team const& team, std::uint64_t first, Count count, A* sent) const {
@@ -249,7 +256,7 @@ struct unsent_and_sent_sink {
     if constexpr (std::same_as<In, accum<In>>) {
       to.put(i, sent);
     } else {
-      auto const held = element_cast<accum<In>>(saturated_cast<In>(sent));
+      auto const held = element_cast<accum<In>>(saturated_cast<In>(sent, largest_mean<In>(common)));
       from.add(i, is_finite(sent) ? sent - held : 0);
       to.put(i, held);
     }

@@ -193,8 +193,8 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
       return;
     }
     if constexpr (exchanges_from_source<In, E>) {
-      auto const to =
-          detail::feedback_sink<F, In, E>{policy_.template source<In, E>(x, policy_part(local)), {x.data, 1}};
+      auto const to = detail::feedback_sink<F, In, E>{
+          policy_.template source<In, E>(x, policy_part(local)), {x.data, 1}, cx.common};
       if (fuses_rounds<In, E>(cx.dims)) return codec_.absorb_to(wide(cx), in, to, codec_part(replicated));
     }
     absorb_last<In>(cx, round, in, x, replicated, local);
@@ -255,7 +255,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   template <class In, class E>
   void deliver(context<In, E> const& cx, values_on<E, accum<In>> mean, values_on<E, In> x, auto& local) const {
     if constexpr (detail::adds_unsent<F, In, E>) {
-      cx.exec.for_each_index(cx.dims.n, detail::narrow_keeping<In>{mean.data, x.data});
+      cx.exec.for_each_index(cx.dims.n, detail::narrow_keeping<In>{mean.data, x.data, cx.common});
       policy_.add_unsent(cx, mean, policy_part(local));
     } else {
       detail::narrow<In>(cx.exec, mean, x);

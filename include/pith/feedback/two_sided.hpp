@@ -46,7 +46,7 @@ class two_sided {
     replicated_of<C, accum<In>, E> codec;
     local_of<C, accum<In>, E> server;
     replicated_of<F, In, E> worker;
-    void fields(field_visitor& f) { f(residual), codec.fields(f), server.fields(f), worker.fields(f); }
+    void fields(field_visitor& f) { f.of_gradients(residual), codec.fields(f), server.fields(f), worker.fields(f); }
   };
 
   std::string name() const {
@@ -127,7 +127,7 @@ class two_sided {
     auto const own = cx.with(at_server(cx.id)).template of<A>();
     detail::encode_payload<A>(server_, own, values_on<E, A const>(p), payload, all.codec, all.server);
     detail::decode_payload<A>(server_, own, payload, mean, all.codec);
-    if constexpr (!std::same_as<In, A>) cx.exec.for_each_index(cx.dims.n, detail::round_to<In>{mean.data});
+    if constexpr (!std::same_as<In, A>) cx.exec.for_each_index(cx.dims.n, detail::round_to<In>{mean.data, cx.common});
     cx.exec.for_each_index(cx.dims.n, detail::keep_unsent<A>{p.data, mean.data, all.residual.data(), A{1}});
   }
 

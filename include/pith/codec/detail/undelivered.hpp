@@ -8,6 +8,7 @@
 #include <pith/core/element.hpp>
 #include <pith/core/executor.hpp>
 #include <pith/core/values.hpp>
+#include <pith/ext/source.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -21,10 +22,11 @@ template <class In>
 struct deliver_residual {
   accum<In>* residual;
   In* g;
+  double const* common;  ///< that of the context
   PITH_HD void operator()(std::uint64_t i) const {
     auto const sum = residual[i] + element_cast<accum<In>>(g[i]);
     if (!is_finite(sum)) return;
-    g[i] = saturated_cast<In>(sum);
+    g[i] = saturated_cast<In>(sum, ext::largest_mean<In>(common));
     residual[i] = sum - element_cast<accum<In>>(g[i]);
   }
 };
@@ -46,9 +48,9 @@ class undelivered {
     return made;
   }
 
-  void add_to(E const& exec, values_on<E, In> g) {
+  void add_to(E const& exec, values_on<E, In> g, double const* common) {
     if (!is_pending_) return;
-    exec.for_each_index(residual_.size(), deliver_residual<In>{residual_.data(), g.data});
+    exec.for_each_index(residual_.size(), deliver_residual<In>{residual_.data(), g.data, common});
     is_rounded_ = true;
     is_pending_ = !std::same_as<In, accum<In>>;
   }

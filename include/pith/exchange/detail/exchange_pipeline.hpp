@@ -106,14 +106,14 @@ class exchange_pipeline {
             of(transport::all_to_all) + of(transport::mean), of(transport::swap) + of(transport::shift)};
   }
   /// For each tensor, the number of bytes that a rank's network interface sent in the last step, padding included. With
-  /// gather::exact, the bytes of all-gathers are divided among the tensors in proportion to the payloads' capacities.
+  /// gather::exact, the bytes of payloads that vary in size are divided among their tensors in proportion to the
+  /// payloads' capacities.
   std::vector<double> wire_bytes() const {
     auto each = std::vector<double>(bytes_.size());
-    auto const gathered =
-        share(static_cast<double>(gathered_bytes_), static_cast<double>(sent_bytes(transport::all_gather)));
+    auto const used = used_share();
     for (auto const& b : buckets_) {
       for (auto const& r : b.plan().rounds()) {
-        for (auto const& g : r) add_wire_bytes(g, g.how == transport::all_gather ? gathered : 1, each);
+        for (auto const& g : r) add_wire_bytes(g, g.is_gathered() ? used : 1, each);
       }
     }
     return each;
@@ -209,12 +209,22 @@ class exchange_pipeline {
     scratch_.grow(exec_, scratch + scratch_alignment);
     transfers_.reserve(transfers);
   }
+  /// The share that the last step sent of the capacities of payloads that vary in size. All other all-gathers send
+  /// equal numbers of bytes in every step.
+  double used_share() const {
+    std::size_t varying = 0;
+    for (auto const& b : buckets_) varying += b.plan().varying_bytes();
+    auto const fixed = sent_bytes(transport::all_gather) - varying;
+    return share(static_cast<double>(std::max(gathered_bytes_, fixed) - fixed), static_cast<double>(varying));
+  }
   static void add_wire_bytes(exchange_plan::group const& g, double factor, std::vector<double>& each) {
-    if (g.completes_mean()) return;  // messages_of(transport::mean, ...) already counts both transfers
-    for (auto const& s : g.slots) {
-      auto const sent = messages_of(g.how, static_cast<double>(align_up(s.bytes, section_alignment)), g.ranks, g.among);
-      each[s.tensor] += factor * sent.count * sent.bytes;
-    }
+    if (g.completes_mean()) return;  // messages_of(transport::mean) counts both transfers
+    std::size_t all = 0;
+    for (auto const& s : g.slots) all += align_up(s.bytes, section_alignment);
+    auto const sent = messages_of(g.how, static_cast<double>(g.bytes), g.ranks, g.among);
+    auto const per_byte = factor * sent.count * share(sent.bytes, static_cast<double>(all));
+    for (auto const& s : g.slots)
+      each[s.tensor] += per_byte * static_cast<double>(align_up(s.bytes, section_alignment));
   }
   std::size_t scratch_bytes(exchange_plan::group const& g) const {
     std::size_t most = 0;

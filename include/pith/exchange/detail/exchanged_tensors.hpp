@@ -160,7 +160,7 @@ class exchanged_tensors {
     auto& s = states_[tensor];
     if (round == 0 && factor_ != nullptr) weigh(exec, gradient(tensor), factor_);
     if (round == 0 && squares_ != nullptr) measure(exec, tensor, ws);
-    if (round == 0) s.undelivered().add_to(exec, gradient(tensor));
+    if (round == 0) s.undelivered().add_to(exec, gradient(tensor), common_);
     detail::produce<In>(codecs_[tensor], context_of(exec, tensor, ws), round, values_on<E, In const>(gradient(tensor)),
                         out, s.replicated(), s.local());
   }
@@ -198,7 +198,7 @@ class exchanged_tensors {
   static constexpr bool is_narrow = pith::is_narrow(kind_of<In>());
 
   context<In, E> context_of(E const& exec, std::size_t tensor, workspace_on<E>& ws) const {
-    return {exec, states_[tensor].id(), dims(tensor), ws, ranks_};
+    return {exec, states_[tensor].id(), dims(tensor), ws, ranks_, common_};
   }
   shape const& dims(std::size_t tensor) const { return predicted_ ? predicted_->dims(tensor) : specs_[tensor].dims; }
 

@@ -35,8 +35,9 @@ struct clear_sums {
 template <class In>
 struct add_values {
   listed_sums<In> of;
+  accum<In> share;  ///< a power of two, so that the product is exact
   PITH_HD void operator()(std::uint64_t j) const {
-    if (auto const i = of.element(j); i != no_index) of.sums[i] += element_cast<accum<In>>(of.list.values[j]);
+    if (auto const i = of.element(j); i != no_index) of.sums[i] += share * element_cast<accum<In>>(of.list.values[j]);
   }
 };
 
@@ -57,14 +58,14 @@ struct take_sums {
 };
 
 /// From several lists, adds those pairs whose indices lie in one region. list(l) returns the n pairs of list l < lists,
-/// and the lists are added in ascending order of l. `to` has capacity for all pairs of all lists; unused entries become
-/// padding.
+/// and the lists are added in ascending order of l. Each value is first multiplied by `share`, a power of two, so that
+/// the sums do not overflow. `to` has capacity for all pairs of all lists; unused entries become padding.
 template <class In, class E, class Lists>
 void add_up_pairs(E const& exec, regions const& over, std::uint32_t region, unsigned lists, std::uint64_t n,
-                  Lists const& list, accum<In>* sums, pairs<accum<In>> const& to) {
+                  Lists const& list, accum<In> share, accum<In>* sums, pairs<accum<In>> const& to) {
   auto const of = [&](unsigned l) { return listed_sums<In>{over, region, list(l), sums}; };
   for (unsigned l = 0; l < lists; ++l) exec.for_each_index(n, clear_sums<In>{of(l)});
-  for (unsigned l = 0; l < lists; ++l) exec.for_each_index(n, add_values<In>{of(l)});
+  for (unsigned l = 0; l < lists; ++l) exec.for_each_index(n, add_values<In>{of(l), share});
   for (unsigned l = 0; l < lists; ++l)
     exec.for_each_index(n, take_sums<In>{of(l), {to.values + l * n, to.indices + l * n}});
 }

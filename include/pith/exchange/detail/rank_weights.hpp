@@ -32,7 +32,8 @@ struct weight_factors {
   }
 };
 
-/// Multiplies x by *factor. If *factor is 0, x becomes 0, even if it is NaN or infinite.
+/// Multiplies x by *factor. If *factor is 0, x becomes 0, even if it is NaN or infinite. A finite value that is too large
+/// for a T of 16 bits becomes the largest finite value.
 template <class T>
 struct weigh_value {
   T* x;
@@ -40,7 +41,7 @@ struct weigh_value {
   PITH_HD void operator()(std::uint64_t i) const {
     auto const f = static_cast<accum<T>>(*factor);
     if (f == 1) return;
-    x[i] = element_cast<T>(f == 0 ? accum<T>{0} : f * element_cast<accum<T>>(x[i]));
+    x[i] = saturated_cast<T>(f == 0 ? accum<T>{0} : f * element_cast<accum<T>>(x[i]));
   }
 };
 
@@ -87,8 +88,8 @@ struct field_scaler final : field_visitor {
   field_scaler(E const& e, double const* f, bool divide) : exec(e), factor(f), divides(divide) {}
 
   void describe(field_form const& form) override {
-    scales = form.kind != field_kind::replicated && form.kind != field_kind::learned &&
-             form.element == element_name<accum<In>>();
+    auto const is_local = form.kind != field_kind::replicated && form.kind != field_kind::learned;
+    scales = (is_local || form.is_of_gradients) && form.element == element_name<accum<In>>();
   }
   void visit(void* data, std::size_t bytes) override {
     using A = accum<In>;

@@ -4,6 +4,7 @@
 #include <pith/codec/stage.hpp>
 #include <pith/core/detail/convert.hpp>
 #include <pith/core/workspace.hpp>
+#include <pith/ext/source.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -36,8 +37,9 @@ template <class In>
 struct narrow_keeping {
   accum<In>* mean;
   In* x;
+  double const* common;
   PITH_HD void operator()(std::uint64_t i) const {
-    x[i] = saturated_cast<In>(mean[i]);
+    x[i] = saturated_cast<In>(mean[i], ext::largest_mean<In>(common));
     mean[i] = is_finite(mean[i]) ? mean[i] - element_cast<accum<In>>(x[i]) : 0;
   }
 };
@@ -46,7 +48,10 @@ struct narrow_keeping {
 template <class In>
 struct round_to {
   accum<In>* values;
-  PITH_HD void operator()(std::uint64_t i) const { values[i] = element_cast<accum<In>>(saturated_cast<In>(values[i])); }
+  double const* common;
+  PITH_HD void operator()(std::uint64_t i) const {
+    values[i] = element_cast<accum<In>>(saturated_cast<In>(values[i], ext::largest_mean<In>(common)));
+  }
 };
 
 }  // namespace pith::inline PITH_ABI::detail
