@@ -41,11 +41,11 @@ int main() {
   [[maybe_unused]] auto comm = pith::self_communicator();
   auto state = pith::make_state<float>(pith::seq, codec, {16});
 #if defined(FAST_MATH)
-  // expected-error {{pith: -ffast-math breaks NaN handling and equal bytes on all ranks}}
+  // expected-error {{pith: -ffast-math (also part of -Ofast) breaks NaN and equal means: compile this file with -fno-fast-math}}
 #elif defined(FINITE_MATH)
-  // expected-error {{pith: -ffast-math breaks NaN handling and equal bytes on all ranks}}
+  // expected-error {{pith: -ffast-math (also part of -Ofast) breaks NaN and equal means: compile this file with -fno-fast-math}}
 #elif defined(ASSOCIATIVE_MATH)
-  // expected-error {{pith: -ffast-math breaks NaN handling and equal bytes on all ranks}}
+  // expected-error {{pith: -ffast-math (also part of -Ofast) breaks NaN and equal means: compile this file with -fno-fast-math}}
 #elif defined(INTEGERS)
   // expected-error {{pith: the elements of a gradient are float, double, half or bfloat16}}
   pith::make_state<int>(pith::seq, codec, {16});

@@ -390,6 +390,37 @@ TEST_CASE("reshard and rescale keep an undelivered residual") {
   }
 }
 
+TEST_CASE("a residual between nodes arrives after reshard has left a single node") {
+  auto const nodes = float_codecs(hierarchical(identity(), fed(), 2));
+  for (auto const& next : {float_codecs(identity()), fed(), float_codecs(two_shot(identity(), fed())),
+                           float_codecs(hierarchical(identity(), error_feedback(top_k(0.5)), 2))}) {
+    CAPTURE(next.name());
+    auto states = std::vector<std::vector<std::byte>>(4);
+    auto missing = std::vector<float>(32), delivered = missing;
+    run_ranks(4, [&](thread_communicator comm) {
+      auto ex = threads_exchange<float>(seq, comm, {{"weight", {32}}}, nodes);
+      auto g = std::vector<float>(32);
+      for (std::size_t i = 0; i < 32; ++i) g[i] = static_cast<float>(4 * i + comm.rank());
+      ex.all_reduce_mean(g);
+      states[comm.rank()] = ex.export_state();
+      if (comm.rank() == 0)
+        for (std::size_t i = 0; i < 32; ++i) missing[i] = static_cast<float>(4 * i) + 1.5f - g[i];
+    });
+    auto const made = reshard(states, 2);
+    run_ranks(2, [&](thread_communicator comm) {
+      auto ex = threads_exchange<float>(seq, comm, {{"weight", {32}}}, nodes);
+      ex.import_state(made[comm.rank()]);
+      for (auto const& codec : {next, float_codecs(identity())}) {
+        ex.change({codec});
+        auto g = std::vector<float>(32);
+        ex.all_reduce_mean(g);
+        for (std::size_t i = 0; i < 32 && comm.rank() == 0; ++i) delivered[i] += g[i];
+      }
+    });
+    CHECK(delivered == missing);
+  }
+}
+
 TEST_CASE("a copy of the states before a step contains the residual that the step delivers") {
   auto a = alone(fed(), {.is_recoverable = true});
   a.change(identity());

@@ -88,14 +88,15 @@ class hierarchical : public detail::codec_exchange<Inner> {
     return detail::text("hierarchical(", wrapped().name(), ",", outer_.name(), ",", places_, ")");
   }
 
-  /// Appends no place for a single node, because Outer is then not used and its residual stays zero.
+  /// With a single node, Outer is not used. Its residual is not zero if reshard() has removed the other nodes.
   void visit_feedback(detail::feedback_scope const& at, auto& replicated, auto& local, auto& places) const {
     if (at.ranks == 0) return;
     auto const over = grid(at.ranks);
-    if (over.nodes == 1) return;
     auto part = at.part(over.place(at.rank), places_, largest_part(shape{at.n}).n);
     part.rank = over.node(at.rank), part.ranks = over.nodes;
+    auto const before = places.size();
     outer_.visit_feedback(part, outer_replicated(replicated), outer_local(local), places);
+    for (auto i = before; i < places.size(); ++i) places[i].is_used = places[i].is_used && over.nodes > 1;
   }
   template <executor E>
   void rescale(E const& exec, double factor, auto& replicated, auto& local) const {

@@ -61,6 +61,7 @@ struct feedback_place {
   bool is_local = true;                   ///< whether the residual differs between ranks
   bool is_known = true;                   ///< whether the states contain undelivered gradients only in `residual`
   bool is_negligible = false;             ///< whether the residual may be lost
+  bool is_used = true;  ///< whether an exchange uses the policy; otherwise no residual moves to this place
   bool adds_up = true;  ///< whether the policy delivers a residual that is added to its gradient exactly once
 
   /// The end of the error message if the place is lost.
@@ -109,7 +110,7 @@ std::vector<std::size_t> like_places(feedback_places<A> const& from, feedback_pl
   auto found = std::vector<std::size_t>();
   for (auto const& f : from) {
     std::size_t k = 0;
-    while (k < to.size() && (taken[k] || !f.is_like(to[k]))) ++k;
+    while (k < to.size() && (taken[k] || !to[k].is_used || !f.is_like(to[k]))) ++k;
     if (k < to.size()) taken[k] = true;
     found.push_back(k);
   }
@@ -121,7 +122,7 @@ std::vector<std::size_t> like_places(feedback_places<A> const& from, feedback_pl
 /// residual.
 template <class A>
 feedback_place<A> const* heir_of(feedback_place<A> const& from, feedback_places<A> const& to) {
-  auto const is_heir = [](auto const& t) { return t.residual != nullptr && t.is_local; };
+  auto const is_heir = [](auto const& t) { return t.residual != nullptr && t.is_local && t.is_used; };
   auto found = std::find_if(to.begin(), to.end(), [&](auto const& t) { return is_heir(t) && t.at == from.at; });
   if (found == to.end())
     found = std::find_if(to.begin(), to.end(), [&](auto const& t) { return is_heir(t) && t.at.depth == 0; });
@@ -132,7 +133,7 @@ feedback_place<A> const* heir_of(feedback_place<A> const& from, feedback_places<
 template <class A>
 feedback_place<A> const* lost_place(feedback_places<A> const& from, feedback_places<A> const& to) {
   auto const like = like_places(from, to);
-  auto const adds_up = std::all_of(to.begin(), to.end(), [](auto const& t) { return t.adds_up; });
+  auto const adds_up = std::all_of(to.begin(), to.end(), [](auto const& t) { return t.adds_up || !t.is_used; });
   for (std::size_t i = 0; i < from.size(); ++i) {
     auto const& f = from[i];
     if (like[i] < to.size() || f.is_negligible || (f.is_known && f.residual == nullptr)) continue;
