@@ -50,12 +50,12 @@ class exchange_plan {
 
   /// Adds a round of a tensor's codec. The rounds of a tensor are added in order. A mean takes two rounds of the plan,
   /// so each later round of the codec is one round later in the plan.
-  void add(std::size_t tensor, unsigned round, transfer const& moves, unsigned ranks) {
-    means_ = round == 0 ? 0 : means_;
-    auto const at = round + means_;
+  void add(std::size_t tensor, unsigned codec_round, transfer const& moves, unsigned ranks) {
+    means_ = codec_round == 0 ? 0 : means_;
+    auto const at = codec_round + means_;
     if (rounds_.size() <= at) rounds_.resize(at + 1);
     auto& to = group_of(rounds_[at], moves, ranks);
-    to.slots.push_back({tensor, to.bytes, moves.bytes(), round});
+    to.slots.push_back({tensor, to.bytes, moves.bytes(), codec_round});
     to.bytes += align_up(moves.bytes(), section_alignment);
     means_ += moves.how == transport::mean;
   }
