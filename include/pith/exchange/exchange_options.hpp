@@ -37,8 +37,9 @@ struct exchange_options {
   /// eighth of the model's size, but at least 1 MiB and at most 25 MiB. By default, the first bucket's limit is a
   /// quarter of the other buckets' limit, and a model with less than 2 MiB has one bucket.
   std::optional<std::size_t> bucket_bytes = {};
-  /// If true, means are weighted, and each rank passes a weight in each step. Weights cost an all-reduce of one double
-  /// per step.
+  /// If true, means are weighted, and each rank passes a weight in each step. Weights cost an all-gather of one double
+  /// per step. Gradients of float and double are multiplied by N w / sum(w), at most N, and must stay finite. Weighted
+  /// means of half below 2^-14 times max(N w / sum(w)) lose digits.
   bool is_weighted = false;
   verify verification = verify::when_built;
   exchange_trace* trace = nullptr;  ///< an optional trace, which must outlive the exchange
