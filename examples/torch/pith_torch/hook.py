@@ -1,0 +1,71 @@
+"""The communication hook of DistributedDataParallel."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+
+def hook(state, bucket):
+    """A communication hook: ddp.register_comm_hook(pith_torch.State(...), pith_torch.hook).
+
+    The hook passes the gradients of a bucket to pith's exchange and returns. A thread of the exchange encodes them and
+    calls the collectives, during the rest of backward. All ranks call the collectives in the same order, which does not
+    depend on DDP's buckets. The states belong to parameters, so DDP may rebuild its buckets.
+    """
+    return state.backward.add(bucket)
+
+
+class Backward:
+    """The buckets of one backward pass. Their futures complete together, when the means of all parameters exist."""
+
+    def __init__(self, state):
+        self._state = state
+        self._numbers = {id(p): number for number, p in enumerate(state.parameters)}
+        self._thread = ThreadPoolExecutor(1)
+        self._clear()
+
+    def _clear(self):
+        self._step, self._missing, self._buckets = None, set(self._numbers.values()), []
+
+    def add(self, bucket):
+        numbers = [self._number(p) for p in bucket.parameters()]
+        if self._step is not None and not self._missing.issuperset(numbers):  # the last backward pass did not end
+            self._step.abandon()
+            self._clear()
+        if self._step is None:
+            (self._step,) = self._state.begin()
+        for number, gradient in zip(numbers, bucket.gradients()):
+            self._step.add(number, gradient)
+        self._missing.difference_update(numbers)
+        future = torch.futures.Future()
+        self._buckets.append((future, bucket.buffer()))
+        if not self._missing:
+            self._thread.submit(self._finish, self._step, self._buckets)
+            self._clear()
+        return future.then(result)
+
+    def _number(self, parameter):
+        number = self._numbers.get(id(parameter))
+        if number is None:
+            raise ValueError(
+                "pith_torch: DDP passed a parameter that State does not have: pass model.named_parameters() to State "
+                "after the last change of requires_grad"
+            )
+        return number
+
+    def _finish(self, step, buckets):
+        try:
+            self._state.finish([step])
+            results = [buffer for _, buffer in buckets]
+        except Exception as error:
+            results = [error for _ in buckets]
+        for (future, _), value in zip(buckets, results):
+            future.set_result(value)
+
+
+def result(future):
+    """The value of a future, or its exception, raised: DDP expects a tensor."""
+    value = future.value()
+    if isinstance(value, Exception):
+        raise value
+    return value

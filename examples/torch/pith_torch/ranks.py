@@ -1,0 +1,116 @@
+"""The ranks among which a State averages gradients: a torch process group, or ranks inside one process."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+import torch.distributed as dist
+
+from . import _core
+
+
+class Collectives:
+    """The collectives of a torch process group, as pith's exchange calls them on its own thread."""
+
+    def __init__(self, group):
+        self.group = group
+        self.rank = dist.get_rank(group)
+        self.size = dist.get_world_size(group)
+        self.gathers_into_tensor = hasattr(dist, "all_gather_into_tensor") and dist.get_backend(group) != "gloo"
+
+    def all_gather(self, mine, all):
+        if all.numel() == 0:
+            return None
+        if self.gathers_into_tensor:
+            return dist.all_gather_into_tensor(all, mine, group=self.group, async_op=True)
+        return dist.all_gather(list(all.chunk(self.size)), mine, group=self.group, async_op=True)
+
+    def all_to_all(self, mine, all):
+        if all.numel() == 0:
+            return None
+        return dist.all_to_all_single(all, mine, group=self.group, async_op=True)
+
+    def all_reduce(self, x, how):
+        if x.numel() == 0:
+            return None
+        operation = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}[how]
+        return dist.all_reduce(x, operation, group=self.group, async_op=True)
+
+    def require(self):
+        """Raises NotImplementedError on all ranks if the backend lacks a collective."""
+        ones = torch.ones(self.size, dtype=torch.uint8)
+        calls = {
+            "all_gather": lambda: self.all_gather(ones[:1], torch.empty_like(ones)),
+            "all_to_all_single": lambda: self.all_to_all(ones, torch.empty_like(ones)),
+            "all_reduce": lambda: self.all_reduce(torch.ones(1), "sum"),
+        }
+        for name, call in calls.items():
+            try:
+                call().wait()
+            except RuntimeError as error:
+                backend = dist.get_backend(self.group)
+                raise NotImplementedError(f"pith_torch: backend {backend} lacks {name}: {error}") from None
+
+
+class ProcessGroup:
+    """This process is one rank of a torch process group."""
+
+    def __init__(self, group):
+        if not dist.is_initialized():
+            raise RuntimeError("pith_torch.State: call torch.distributed.init_process_group first, or pass LocalRanks(n)")
+        self.collectives = Collectives(group)
+        self.collectives.require()
+        self.size = self.collectives.size
+        self.ranks = [self.collectives.rank]
+        self.communicators = [_core.communicator(self.collectives)]
+
+    def each(self, call):
+        """[call(i)] for each rank i of this process, counted from 0."""
+        return [call(0)]
+
+    def agree(self, call):
+        """call(), if it raises on no rank; otherwise every rank raises an error."""
+        try:
+            value, error = call(), None
+        except Exception as raised:
+            value, error = None, raised
+        errors = [None] * self.size
+        dist.all_gather_object(errors, error and str(error), group=self.collectives.group)
+        if error is not None:
+            raise error
+        for rank, text in enumerate(errors):
+            if text is not None:
+                raise ValueError(f"pith_torch: rank {rank} failed: {text}")
+        return value
+
+    def largest(self, values):
+        """The largest value of all ranks; `values` has those of this process."""
+        largest = torch.tensor([max(values)], dtype=torch.float32)
+        self.collectives.all_reduce(largest, "max").wait()
+        return largest.item()
+
+
+class LocalRanks:
+    """n ranks inside this process, each with its own state. Gradients are averaged as by n processes.
+
+    A State of LocalRanks has no hook. State.all_reduce_mean takes the gradients of all ranks.
+    """
+
+    def __init__(self, size):
+        if size < 1:
+            raise ValueError(f"pith_torch.LocalRanks: the number of ranks must be at least 1, got {size}")
+        self.size = size
+        self.ranks = list(range(size))
+        self._group = _core.LocalGroup(size)
+        self._threads = ThreadPoolExecutor(size)
+        self.communicators = [self._group.communicator(rank) for rank in self.ranks]
+
+    def each(self, call):
+        """[call(i)] for each rank i, with one thread per rank."""
+        calls = [self._threads.submit(call, i) for i in self.ranks]
+        return [c.result() for c in calls]
+
+    def agree(self, call):
+        return call()
+
+    def largest(self, values):
+        return max(values)

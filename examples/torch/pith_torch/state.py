@@ -1,0 +1,168 @@
+"""The codecs of a model's parameters, and all that the codecs keep from step to step."""
+
+import json
+import math
+
+import torch
+
+from . import _core
+from .hook import Backward
+from .ranks import LocalRanks, ProcessGroup
+from .step import EXCHANGES, Step, element_type
+
+
+def matrices(codec):
+    """A codec policy: parameters of two and more dimensions by `codec`, the other parameters uncompressed."""
+    return lambda name, shape: codec if len(shape) > 1 else "identity"
+
+
+class State:
+    """Averages the gradients of a model's parameters over the ranks, compressed.
+
+    group             a process group of torch.distributed; None means the default group; or LocalRanks(n)
+    codec             the text of a codec, such as "ef(top_k(0.01))"; or a function of a parameter's name and shape that
+                      returns such a text, for example matrices("ef(power_sgd(4))")
+    named_parameters  model.named_parameters(), in the order of forward. Parameters without requires_grad are left out
+    scaler            the GradScaler of the training, if it has one: residuals follow the loss scale
+    seed              the seed of stochastic codecs
+    bucket_bytes      the maximum bytes of gradients that are encoded and sent together; None means pith's default
+
+    All arguments must be equal on all ranks; otherwise every rank raises an error. Gradients are on the CPU, and have
+    elements of float32, bfloat16 or float16. A gradient with rows x columns is compressed as a matrix; a convolution has
+    one row per output channel.
+
+    If a gradient of any rank is not finite, all means of the step are NaN on all ranks, and all residuals and other
+    states stay as they were before the step.
+    """
+
+    def __init__(self, group, codec, named_parameters, *, scaler=None, seed=0, bucket_bytes=None):
+        self._ranks = group if isinstance(group, LocalRanks) else ProcessGroup(group)
+        self._scaler, self._scale = scaler, None
+        parameters = self._ranks.agree(lambda: self._described(codec, named_parameters))
+        make = EXCHANGES[self.dtype]
+        options = {"seed": seed, "bucket_bytes": bucket_bytes, "keeps_last_state": True}
+        self._exchanges = self._ranks.each(lambda i: make(self._ranks.communicators[i], parameters, **options))
+        self.backward = Backward(self)
+
+    def _described(self, codec, named_parameters):
+        named = [(name, p) for name, p in named_parameters if p.requires_grad]
+        for name, p in named:
+            require_supported(name, p)
+        self.names = [name for name, _ in named]
+        self.parameters = [p for _, p in named]
+        self.dtype = element_type(p.dtype for p in self.parameters)
+        policy = codec if callable(codec) else lambda name, shape: codec
+        return [_core.Parameter(name, *rows_and_columns(p.shape), policy(name, p.shape)) for name, p in named]
+
+    # A step.
+
+    def all_reduce_mean(self, gradients):
+        """Replaces gradients, one tensor per parameter, by their means. With LocalRanks: gradients[rank]."""
+        gradients = gradients if isinstance(self._ranks, LocalRanks) else [gradients]
+        require_count("ranks", len(self._exchanges), len(gradients))
+        for of_rank in gradients:
+            require_count("gradients", len(self.names), len(of_rank))
+        steps = self.begin()
+        self._ranks.each(lambda i: [steps[i].add(p, gradient) for p, gradient in enumerate(gradients[i])])
+        self.finish(steps)
+
+    def begin(self):
+        """A step for each rank of this process."""
+        self._follow_scaler()
+        return [Step(exchange, self.dtype) for exchange in self._exchanges]
+
+    def finish(self, steps):
+        """Waits until the gradients of all steps are means."""
+        self._ranks.each(lambda i: steps[i].wait())
+        if self._ranks.largest([0.0 if step.is_finite else 1.0 for step in steps]) > 0:
+            for step in steps:
+                step.restore()
+
+    def _follow_scaler(self):
+        if self._scaler is None:
+            return
+        scale = self._scaler.get_scale()
+        if self._scale is not None and scale != self._scale:
+            self.rescale(scale / self._scale)
+        self._scale = scale
+
+    def rescale(self, factor):
+        """Multiplies all residuals. All ranks call rescale() when the loss scale or the learning rate changes."""
+        for exchange in self._exchanges:
+            exchange.rescale(factor)
+
+    def fit_buckets(self):
+        """Divides the parameters into other buckets, by the times of the last step. All ranks call it between steps."""
+        self._ranks.each(lambda i: self._exchanges[i].fit_buckets())
+
+    # What the codecs keep.
+
+    def state_dict(self):
+        """The state of this rank; with LocalRanks, a list of the states of all ranks. All ranks save after the same step,
+        and each rank saves its own state."""
+        return self._per_rank(lambda rank, exchange: {
+            "rank": rank, "ranks": self._ranks.size, "scale": self._scale, "bytes": uint8_tensor(exchange.save())})
+
+    def load_state_dict(self, saved):
+        """Restores a state. `saved` is the state that this rank saved, or a list of the states that all ranks saved. With
+        a list, the number of ranks may have changed."""
+        if isinstance(saved, dict):
+            saved = [saved]
+            states = [saved[0]["bytes"].numpy().tobytes()]
+        else:
+            saved = sorted(saved, key=lambda state: state["rank"])
+            old = [state["bytes"].numpy().tobytes() for state in saved]
+            is_same = len(old) == self._ranks.size
+            states = [old[rank] if is_same else _core.reshard(old, self._ranks.size, rank) for rank in self._ranks.ranks]
+        require_count("states", len(self._exchanges), len(states))
+        self._ranks.each(lambda i: self._exchanges[i].load(states[i]))
+        self._scale = saved[0]["scale"]
+
+    def fed_back(self, name):
+        """A copy of what feedback keeps for a parameter (pith::fed_back): with ef(...), the residual; without feedback, no
+        values. The copy has one dimension. With LocalRanks, a list of copies."""
+        parameter = self.names.index(name)
+        return self._per_rank(lambda rank, exchange: torch.tensor(exchange.fed_back(parameter)))
+
+    # Measurements.
+
+    def report(self):
+        """Bytes and times of the last step: one dict per parameter and one for all (pith/exchange/report_lines.hpp)."""
+        return self._per_rank(lambda rank, exchange: [json.loads(line) for line in exchange.report().splitlines()])
+
+    def trace(self):
+        """When each bucket was encoded, sent and decoded since the last call, in Chrome's trace format. "began" is the
+        time on time.monotonic() at which the trace begins, in seconds."""
+        return self._per_rank(take_trace)
+
+    def _per_rank(self, call):
+        values = [call(rank, exchange) for rank, exchange in zip(self._ranks.ranks, self._exchanges)]
+        return values if isinstance(self._ranks, LocalRanks) else values[0]
+
+
+def take_trace(rank, exchange):
+    trace = {"began": exchange.trace_began, **json.loads(exchange.trace(rank))}
+    exchange.clear_trace()
+    return trace
+
+
+def uint8_tensor(data):
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
+def require_count(what, expected, got):
+    if got != expected:
+        raise ValueError(f"pith_torch: expected {expected} {what}, got {got}")
+
+
+def require_supported(name, parameter):
+    if parameter.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        raise TypeError(f'pith_torch: gradients must be float32, bfloat16 or float16, got {parameter.dtype} of "{name}"')
+    if parameter.device.type != "cpu":
+        raise TypeError(f'pith_torch: parameters must be on the CPU, got {parameter.device} of "{name}"')
+
+
+def rows_and_columns(shape):
+    """The shape of a matrix; a vector has one row."""
+    rows = shape[0] if len(shape) > 1 else 1
+    return rows, math.prod(shape) // max(rows, 1)

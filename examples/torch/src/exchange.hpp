@@ -1,0 +1,108 @@
+// exchange.hpp — the exchange of one rank's gradients, with the arguments that Python passes.
+#pragma once
+
+#include <pith/comm/any_communicator.hpp>
+#include <pith/comm/trace.hpp>
+#include <pith/core/error.hpp>
+#include <pith/exchange/report_lines.hpp>
+#include <pith/runtime.hpp>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace pith_torch {
+
+namespace nb = nanobind;
+
+/// A model's parameter, and the text of its codec.
+struct parameter {
+  std::string name;
+  std::uint64_t rows, columns;
+  std::string codec;
+};
+
+/// An exchange of one rank's gradients, whose elements have the type In.
+///
+///   requires    the communicator outlives this object; only one thread at a time uses this object
+///   errors      those of pith::gradient_exchange, as ValueError (std::invalid_argument) and RuntimeError
+template <class In>
+class exchange {
+ public:
+  using values = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+  /// If keeps_last_state, save(1) returns the state before the last step.
+  exchange(pith::any_communicator& comm, std::vector<parameter> const& parameters, std::uint64_t seed,
+           std::optional<std::size_t> bucket_bytes, bool keeps_last_state) {
+    auto next = parameters.begin();
+    made_.emplace(
+        pith::runtime::executor(), comm, tensors_of(parameters),
+        [&](pith::tensor_spec const&) { return pith::runtime::parse<In>((next++)->codec); },
+        pith::exchange_options{
+            .seed = seed, .bucket_bytes = bucket_bytes, .trace = &trace_, .is_recoverable = keeps_last_state});
+  }
+  exchange(exchange&&) = delete;
+  /// Releases the GIL, since the thread of the exchange may need it to end.
+  ~exchange() {
+    auto const released = nb::gil_scoped_release();
+    made_.reset();
+  }
+
+  void begin() { made_->begin(); }
+  void ready(std::size_t parameter, values const& gradient) {
+    if (gradient.dtype() != type()) throw std::invalid_argument("ready: the gradient has another element type");
+    made_->ready(parameter, {static_cast<In*>(gradient.data()), gradient.size()});
+  }
+  void wait() { made_->wait(); }
+  void abandon() { made_->abandon(); }
+  bool has_failed() const { return made_->has_failed(); }
+
+  void rescale(double factor) { made_->rescale(factor); }
+  void fit_buckets() { made_->fit_buckets(); }
+  std::size_t buckets() const { return made_->buckets(); }
+  std::vector<float> fed_back(std::size_t parameter) const { return made_->fed_back(parameter); }
+
+  nb::bytes save(unsigned steps_back) const {
+    auto const state = made_->export_state(steps_back);
+    return nb::bytes(state.data(), state.size());
+  }
+  void load(nb::bytes const& state) {
+    made_->import_state({static_cast<std::byte const*>(state.data()), state.size()});
+  }
+
+  /// One JSON object per line (pith::write_lines).
+  std::string report() const {
+    auto lines = std::ostringstream();
+    pith::write_lines(lines, made_->report());
+    return lines.str();
+  }
+  std::string trace(unsigned rank) const { return trace_.json(rank); }
+  /// The time at which the trace's time axis begins, on the clock of Python's time.monotonic().
+  double trace_began() const { return std::chrono::duration<double>(trace_.began().time_since_epoch()).count(); }
+  void clear_trace() { trace_.clear(); }
+
+ private:
+  static constexpr nb::dlpack::dtype type() {
+    auto const code = std::is_same_v<In, float> ? nb::dlpack::dtype_code::Float : nb::dlpack::dtype_code::Bfloat;
+    return {static_cast<std::uint8_t>(code), 8 * sizeof(In), 1};
+  }
+  static std::vector<pith::tensor_spec> tensors_of(std::vector<parameter> const& parameters) {
+    auto tensors = std::vector<pith::tensor_spec>();
+    for (auto const& p : parameters) tensors.push_back({p.name, pith::matrix(p.rows, p.columns)});
+    return tensors;
+  }
+
+  pith::exchange_trace trace_;
+  std::optional<pith::runtime::gradient_exchange<In>> made_;
+};
+
+}  // namespace pith_torch

@@ -1,0 +1,125 @@
+// process_group.hpp — a communicator on a Python object with the collectives of a torch process group.
+#pragma once
+
+#include <pith/comm/communicator.hpp>
+#include <pith/core/error.hpp>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace pith_torch {
+
+namespace nb = nanobind;
+
+/// Calls f, and throws pith::communication_error if Python raises an exception. A pith::communication_error may cross
+/// threads and be destroyed without the GIL, but a Python exception may not.
+template <class F>
+auto without_python_errors(F const& f) {
+  auto text = std::string();
+  try {
+    return f();
+  } catch (nb::python_error const& error) {
+    text = error.what();
+  }
+  throw pith::communication_error(text);
+}
+
+/// A collective that torch runs: a torch.distributed.Work, or None for a collective that has ended.
+class work {
+ public:
+  explicit work(nb::object of) : of_(of.release()) {}
+  work(work&& other) noexcept : of_(std::exchange(other.of_, nb::handle())) {}
+  work& operator=(work&&) = delete;
+  ~work() {
+    if (!of_.is_valid()) return;
+    auto const gil = nb::gil_scoped_acquire();
+    of_.dec_ref();
+  }
+
+  template <class E>
+  void wait(E const&) {
+    auto const gil = nb::gil_scoped_acquire();
+    without_python_errors([&] {
+      if (!of_.is_none()) of_.attr("wait")();
+    });
+  }
+  template <class E>
+  bool test(E const&) {
+    auto const gil = nb::gil_scoped_acquire();
+    return without_python_errors([&] { return of_.is_none() || nb::cast<bool>(of_.attr("is_completed")()); });
+  }
+
+ private:
+  nb::handle of_;
+};
+
+/// A communicator whose collectives are methods of a Python object (pith_torch/process_group.py):
+///
+///     all_gather(mine, all), all_to_all(mine, all), all_reduce(x, "sum" or "max")
+///
+/// The arguments are tensors that share memory with the exchange. The methods return a torch.distributed.Work.
+///
+///   requires    the interpreter must live while calls run. Calls need no GIL; they take it
+///   errors      pith::communication_error with Python's traceback
+class process_group {
+ public:
+  explicit process_group(nb::object collectives)
+      : collectives_(std::move(collectives)),
+        rank_(nb::cast<unsigned>(collectives_.attr("rank"))),
+        size_(nb::cast<unsigned>(collectives_.attr("size"))) {}
+
+  unsigned rank() const { return rank_; }
+  unsigned size() const { return size_; }
+
+  template <pith::executor E>
+  work all_gather(E const&, pith::span_on<E, std::byte const> mine, pith::span_on<E, std::byte> all) {
+    return call([&] { return collectives_.attr("all_gather")(tensor_of(mine), tensor_of(all)); });
+  }
+  template <pith::executor E>
+  work all_to_all(E const&, pith::span_on<E, std::byte const> mine, pith::span_on<E, std::byte> all) {
+    return call([&] { return collectives_.attr("all_to_all")(tensor_of(mine), tensor_of(all)); });
+  }
+  template <pith::executor E, class T>
+  work all_reduce(E const&, pith::span<T, pith::host_space> x, pith::reduction how) {
+    auto const name = how == pith::reduction::sum ? "sum" : "max";
+    return call([&] { return collectives_.attr("all_reduce")(tensor_of(x), name); });
+  }
+
+ private:
+  template <class T>
+  static nb::dlpack::dtype type_of() {
+    switch (pith::kind_of<std::remove_const_t<T>>()) {
+      case pith::element_kind::f64: return nb::dtype<double>();
+      case pith::element_kind::f32: return nb::dtype<float>();
+      case pith::element_kind::i32: return nb::dtype<std::int32_t>();
+      case pith::element_kind::i8: return nb::dtype<std::int8_t>();
+      case pith::element_kind::f16: return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float), 16, 1};
+      case pith::element_kind::bf16: return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat), 16, 1};
+      case pith::element_kind::bytes: break;
+    }
+    return nb::dtype<std::uint8_t>();
+  }
+  /// A torch tensor that refers to the memory of x.
+  template <class T, class Space>
+  static nb::object tensor_of(pith::span<T, Space> x) {
+    auto const shape = x.size();
+    auto const data = const_cast<std::remove_const_t<T>*>(x.data());
+    auto const array = nb::ndarray<nb::pytorch>(data, 1, &shape, nb::handle(), nullptr, type_of<T>());
+    return nb::cast(array, nb::rv_policy::reference);
+  }
+  template <class F>
+  static work call(F const& f) {
+    auto const gil = nb::gil_scoped_acquire();
+    return without_python_errors([&] { return work(f()); });
+  }
+
+  nb::object collectives_;
+  unsigned rank_, size_;
+};
+
+}  // namespace pith_torch

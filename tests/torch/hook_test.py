@@ -1,0 +1,101 @@
+"""The hook of DistributedDataParallel, on two and four processes with gloo."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import models
+import pith_torch
+from ranks import run
+
+
+def dense(steps):
+    model = models.layers()
+    return models.train(DistributedDataParallel(model, bucket_cap_mb=0.3), model, steps)
+
+
+def hooked(codec, steps):
+    model = models.layers()
+    ddp, _ = models.wrapped(model, codec)
+    return models.train(ddp, model, steps)
+
+
+def relative_error(found, expected):
+    return max(
+        ((a - b).norm() / b.norm()).item() for of, to in zip(found, expected) for a, b in zip(of, to)
+    )
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_identity_equals_ddp_without_a_hook(ranks):
+    for found, expected in zip(run(ranks, hooked, "identity", 3), run(ranks, dense, 3)):
+        assert relative_error(found, expected) < 1e-5
+
+
+@pytest.mark.parametrize("codec", models.README)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ten_steps_give_all_ranks_equal_means(ranks, codec):
+    first, *others = run(ranks, hooked, codec, 10)
+    for other in others:
+        assert all(torch.equal(a, b) for of, to in zip(first, other) for a, b in zip(of, to))
+
+
+def recorded(codec, steps):
+    """The gradients before the hook, the means, and the residuals of this rank. DDP rebuilds its buckets after a step."""
+    model = models.layers()
+    ddp = DistributedDataParallel(model, bucket_cap_mb=0.3)
+    state = pith_torch.State(None, codec, model.named_parameters())
+    before, layouts = [], []
+
+    def recording(state, bucket):
+        for p, gradient in zip(bucket.parameters(), bucket.gradients()):
+            before[-1][id(p)] = gradient.clone()
+        layouts[-1].append([id(p) for p in bucket.parameters()])
+        return pith_torch.hook(state, bucket)
+
+    ddp.register_comm_hook(state, recording)
+    means = []
+    for step in range(steps):
+        before.append({})
+        layouts.append([])
+        means += models.train(ddp, model, 1, step)
+    assert layouts[0] != layouts[-1], "DDP did not rebuild its buckets"
+    gradients = [[of[id(p)] for p in model.parameters()] for of in before]
+    return gradients, means, [state.fed_back(name) for name in state.names]
+
+
+def replayed(codec, recorded_ranks):
+    """The means and the residuals of LocalRanks, of the gradients that processes recorded."""
+    ranks = pith_torch.LocalRanks(len(recorded_ranks))
+    state = pith_torch.State(ranks, codec, models.layers().named_parameters())
+    means = []
+    for step in zip(*(gradients for gradients, _, _ in recorded_ranks)):
+        gradients = [[g.clone() for g in of] for of in step]
+        state.all_reduce_mean(gradients)
+        means.append(gradients)
+    return means, [state.fed_back(name) for name in state.names]
+
+
+# The sums of these codecs are added in the backend's order.
+SUMMED = ["identity", "ef(power_sgd(4))"]
+
+
+@pytest.mark.parametrize("codec", models.README)
+def test_states_belong_to_parameters(codec):
+    steps = 20
+    processes = run(4, recorded, codec, steps)
+    means, residuals = replayed(codec, processes)
+    for rank, (_, found, fed_back) in enumerate(processes):
+        for step in range(steps):
+            for a, b in zip(found[step], means[step][rank]):
+                assert_equal(codec, a, b)
+        for a, b in zip(fed_back, (of[rank] for of in residuals)):
+            assert_equal(codec, a, b)
+
+
+def assert_equal(codec, a, b):
+    if codec in SUMMED:
+        assert torch.allclose(a, b, rtol=1e-4, atol=1e-6)
+    else:
+        assert torch.equal(a, b)
