@@ -77,25 +77,31 @@ def replayed(codec, recorded_ranks):
     return means, [state.fed_back(name) for name in state.names]
 
 
-# The sums of these codecs are added in the backend's order.
-SUMMED = ["identity", "ef(power_sgd(4))"]
+# A backend adds these codecs' payloads in its own order.
+SUMMED = ["identity", "ef(power_sgd(4))", "bypass(ef(top_k(0.01)))"]
+
+
+def differences(found, expected):
+    """The largest difference of a mean, over the largest mean of its parameter, for each step."""
+    return [max(((a - b).abs().max() / b.abs().max()).item() for a, b in zip(*step)) for step in zip(found, expected)]
 
 
 @pytest.mark.parametrize("codec", models.README)
 def test_states_belong_to_parameters(codec):
-    steps = 20
-    processes = run(4, recorded, codec, steps)
+    processes = run(4, recorded, codec, 20)
     means, residuals = replayed(codec, processes)
-    for rank, (_, found, fed_back) in enumerate(processes):
-        for step in range(steps):
-            for a, b in zip(found[step], means[step][rank]):
-                assert_equal(codec, a, b)
-        for a, b in zip(fed_back, (of[rank] for of in residuals)):
-            assert_equal(codec, a, b)
-
-
-def assert_equal(codec, a, b):
     if codec in SUMMED:
-        assert torch.allclose(a, b, rtol=1e-4, atol=1e-6)
-    else:
-        assert torch.equal(a, b)
+        return require_rounding(codec, processes, means)
+    for rank, (_, found, fed_back) in enumerate(processes):
+        assert all(torch.equal(a, b) for step, of in zip(found, means) for a, b in zip(step, of[rank]))
+        assert all(torch.equal(a, of[rank]) for a, of in zip(fed_back, residuals))
+
+
+def require_rounding(codec, processes, means):
+    """The means differ by no more than those of the same ranks in another order, which only differ by rounding."""
+    reordered, _ = replayed(codec, processes[::-1])
+    expected = [of[0] for of in means]
+    most = max(differences([of[0] for of in reordered], expected))
+    assert 0 < most < 1e-4
+    for _, found, _ in processes:
+        assert max(differences(found, expected)) < 4 * most

@@ -34,8 +34,8 @@ def batch(model, step, rank, size=8):
 
 def wrapped(model, codec, **options):
     """DDP with small buckets and a hook, and the state of the hook."""
-    ddp = DistributedDataParallel(model, bucket_cap_mb=0.3, **options)
-    state = pith_torch.State(None, codec, model.named_parameters())
+    ddp = DistributedDataParallel(model, bucket_cap_mb=0.3)
+    state = pith_torch.State(None, codec, model.named_parameters(), **options)
     ddp.register_comm_hook(state, pith_torch.hook)
     return ddp, state
 

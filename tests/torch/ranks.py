@@ -1,6 +1,8 @@
 """Runs a function on several processes, which form a process group of gloo."""
 
 import concurrent.futures
+import concurrent.futures.process
+import contextlib
 import datetime
 import multiprocessing
 import tempfile
@@ -14,16 +16,26 @@ context.set_forkserver_preload(["torch", "torch.distributed", "pith_torch"])
 
 def run(ranks, function, *arguments, timeout=60):
     """[function(*arguments) of each rank]. An exception of a rank is raised here."""
-    return [future.result() for future in futures(ranks, function, *arguments, timeout=timeout)]
+    return [call.result() for call in futures(ranks, function, *arguments, timeout=timeout)]
 
 
 def futures(ranks, function, *arguments, timeout=60):
     """The futures of function(*arguments) on each rank."""
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ProcessPoolExecutor(ranks, context) as pool:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as pools:
         store = f"file://{folder}/store"
-        calls = [pool.submit(on_rank, r, ranks, store, timeout, function, arguments) for r in range(ranks)]
+        calls = []
+        for rank in range(ranks):  # a pool per rank, because a process that ends breaks its pool
+            pool = pools.enter_context(concurrent.futures.ProcessPoolExecutor(1, context))
+            calls.append(pool.submit(on_rank, rank, ranks, store, timeout, function, arguments))
         concurrent.futures.wait(calls)
     return calls
+
+
+def run_and_lose(ranks, lost, function, *arguments, timeout=60):
+    """[function(*arguments) of each rank but one], which ends its process."""
+    calls = futures(ranks, function, *arguments, timeout=timeout)
+    assert isinstance(calls.pop(lost).exception(), concurrent.futures.process.BrokenProcessPool)
+    return [call.result() for call in calls]
 
 
 def on_rank(rank, ranks, store, timeout, function, arguments):

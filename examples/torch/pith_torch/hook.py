@@ -29,6 +29,9 @@ class Backward:
 
     def add(self, bucket):
         numbers = [self._number(p) for p in bucket.parameters()]
+        if bucket.buffer().layout != torch.strided:
+            names = ", ".join(self._state.names[number] for number in numbers)
+            raise TypeError(f"pith_torch: gradients must be dense, got sparse gradients of {names}")
         if self._step is not None and not self._missing.issuperset(numbers):  # the last backward pass did not end
             self._step.abandon()
             self._clear()

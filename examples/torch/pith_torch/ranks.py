@@ -9,18 +9,21 @@ from . import _core
 
 
 class Collectives:
-    """The collectives of a torch process group, as pith's exchange calls them on its own thread."""
+    """The collectives of a process group, as pith's exchange calls them on its own thread.
 
-    def __init__(self, group):
-        self.group = group
-        self.rank = dist.get_rank(group)
-        self.size = dist.get_world_size(group)
-        self.gathers_into_tensor = hasattr(dist, "all_gather_into_tensor") and dist.get_backend(group) != "gloo"
+    The process group is a new one, with the ranks of `group`, because torch itself calls collectives of `group` during
+    backward, such as those of find_unused_parameters and SyncBatchNorm. Two threads have no common order of calls.
+    """
+
+    def __init__(self, group, timeout):
+        self.group = same_ranks(group, timeout)
+        self.rank, self.size = dist.get_rank(self.group), dist.get_world_size(self.group)
+        self.backend = dist.get_backend(self.group)
 
     def all_gather(self, mine, all):
         if all.numel() == 0:
             return None
-        if self.gathers_into_tensor:
+        if self.backend == "nccl":
             return dist.all_gather_into_tensor(all, mine, group=self.group, async_op=True)
         return dist.all_gather(list(all.chunk(self.size)), mine, group=self.group, async_op=True)
 
@@ -47,17 +50,24 @@ class Collectives:
             try:
                 call().wait()
             except RuntimeError as error:
-                backend = dist.get_backend(self.group)
-                raise NotImplementedError(f"pith_torch: backend {backend} lacks {name}: {error}") from None
+                raise NotImplementedError(f"pith_torch: backend {self.backend} lacks {name}: {error}") from None
+
+
+def same_ranks(group, timeout):
+    """A new process group with the ranks and the backend of a group."""
+    if group is None or group is dist.group.WORLD:
+        return dist.new_group(timeout=timeout)
+    ranks = dist.get_process_group_ranks(group)
+    return dist.new_group(ranks, timeout, dist.get_backend(group), use_local_synchronization=True)
 
 
 class ProcessGroup:
     """This process is one rank of a torch process group."""
 
-    def __init__(self, group):
+    def __init__(self, group, timeout):
         if not dist.is_initialized():
-            raise RuntimeError("pith_torch.State: call torch.distributed.init_process_group first, or pass LocalRanks(n)")
-        self.collectives = Collectives(group)
+            raise RuntimeError("pith_torch: State needs torch.distributed.init_process_group(), or LocalRanks(n)")
+        self.collectives = Collectives(group, timeout)
         self.collectives.require()
         self.size = self.collectives.size
         self.ranks = [self.collectives.rank]

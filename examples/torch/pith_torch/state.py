@@ -1,5 +1,6 @@
 """The codecs of a model's parameters, and all that the codecs keep from step to step."""
 
+import datetime
 import json
 import math
 
@@ -9,6 +10,9 @@ from . import _core
 from .hook import Backward
 from .ranks import LocalRanks, ProcessGroup
 from .step import EXCHANGES, Step, element_type
+
+KEYS = {"rank", "ranks", "scale", "bytes"}  # of a saved state
+TIMEOUT = datetime.timedelta(minutes=30)
 
 
 def matrices(codec):
@@ -26,6 +30,7 @@ class State:
     scaler            the GradScaler of the training, if it has one: residuals follow the loss scale
     seed              the seed of stochastic codecs
     bucket_bytes      the maximum bytes of gradients that are encoded and sent together; None means pith's default
+    timeout           a datetime.timedelta: the time after which a collective that a lost rank does not join fails
 
     All arguments must be equal on all ranks; otherwise every rank raises an error. Gradients are on the CPU, and have
     elements of float32, bfloat16 or float16. A gradient with rows x columns is compressed as a matrix; a convolution has
@@ -35,8 +40,8 @@ class State:
     states stay as they were before the step.
     """
 
-    def __init__(self, group, codec, named_parameters, *, scaler=None, seed=0, bucket_bytes=None):
-        self._ranks = group if isinstance(group, LocalRanks) else ProcessGroup(group)
+    def __init__(self, group, codec, named_parameters, *, scaler=None, seed=0, bucket_bytes=None, timeout=TIMEOUT):
+        self._ranks = group if isinstance(group, LocalRanks) else ProcessGroup(group, timeout)
         self._scaler, self._scale = scaler, None
         parameters = self._ranks.agree(lambda: self._described(codec, named_parameters))
         make = EXCHANGES[self.dtype]
@@ -62,8 +67,10 @@ class State:
         require_count("ranks", len(self._exchanges), len(gradients))
         for of_rank in gradients:
             require_count("gradients", len(self.names), len(of_rank))
+            for name, p, gradient in zip(self.names, self.parameters, of_rank):
+                require_gradient(name, p, gradient)
         steps = self.begin()
-        self._ranks.each(lambda i: [steps[i].add(p, gradient) for p, gradient in enumerate(gradients[i])])
+        self._ranks.each(lambda i: [steps[i].add(number, gradient) for number, gradient in enumerate(gradients[i])])
         self.finish(steps)
 
     def begin(self):
@@ -104,19 +111,39 @@ class State:
             "rank": rank, "ranks": self._ranks.size, "scale": self._scale, "bytes": uint8_tensor(exchange.save())})
 
     def load_state_dict(self, saved):
-        """Restores a state. `saved` is the state that this rank saved, or a list of the states that all ranks saved. With
-        a list, the number of ranks may have changed."""
+        """Restores states; all ranks call it. `saved` is the state that this rank saved, or a list of the states that all
+        ranks saved. With a list, the number of ranks may have changed. If a rank raises an error, all ranks do, and keep
+        their states."""
+        before, loaded = [exchange.save() for exchange in self._exchanges], []
+        try:
+            self._scale = self._ranks.agree(lambda: self._load(saved, loaded))
+        except Exception:
+            for i in loaded:
+                self._exchanges[i].load(before[i])
+            raise
+
+    def _load(self, saved, loaded):
+        """Returns the loss scale of the saved states. Adds each rank whose state has been loaded to `loaded`."""
+        states = [saved] if isinstance(saved, dict) else saved
+        if not states or not all(isinstance(state, dict) and state.keys() == KEYS for state in states):
+            raise ValueError(f"pith_torch: load_state_dict needs what state_dict() returned, got {type(saved).__name__}")
+        states = sorted(states, key=lambda state: state["rank"])
+        old = [state["bytes"].numpy().tobytes() for state in states]
+        size = self._ranks.size
         if isinstance(saved, dict):
-            saved = [saved]
-            states = [saved[0]["bytes"].numpy().tobytes()]
+            new = old
+        elif [state["ranks"] for state in states] == [size] * size:
+            new = [old[rank] for rank in self._ranks.ranks]
         else:
-            saved = sorted(saved, key=lambda state: state["rank"])
-            old = [state["bytes"].numpy().tobytes() for state in saved]
-            is_same = len(old) == self._ranks.size
-            states = [old[rank] if is_same else _core.reshard(old, self._ranks.size, rank) for rank in self._ranks.ranks]
-        require_count("states", len(self._exchanges), len(states))
-        self._ranks.each(lambda i: self._exchanges[i].load(states[i]))
-        self._scale = saved[0]["scale"]
+            new = [_core.reshard(old, size, rank) for rank in self._ranks.ranks]
+        require_count("states", len(self._exchanges), len(new))
+
+        def load(i):
+            self._exchanges[i].load(new[i])
+            loaded.append(i)
+
+        self._ranks.each(load)
+        return states[0]["scale"]
 
     def fed_back(self, name):
         """A copy of what feedback keeps for a parameter (pith::fed_back): with ef(...), the residual; without feedback, no
@@ -153,6 +180,16 @@ def uint8_tensor(data):
 def require_count(what, expected, got):
     if got != expected:
         raise ValueError(f"pith_torch: expected {expected} {what}, got {got}")
+
+
+def require_gradient(name, parameter, gradient):
+    found, expected = ((x.layout, x.dtype, tuple(x.shape), x.device) for x in (gradient, parameter))
+    if found != expected:
+        raise ValueError(f'pith_torch: the gradient of "{name}" must be {describe(*expected)}, got {describe(*found)}')
+
+
+def describe(layout, dtype, shape, device):
+    return f"{layout} {dtype} of shape {shape} on {device}".replace("torch.", "")
 
 
 def require_supported(name, parameter):

@@ -16,24 +16,25 @@ namespace pith_torch {
 
 namespace nb = nanobind;
 
-/// Calls f, and throws pith::communication_error if Python raises an exception. A pith::communication_error may cross
-/// threads and be destroyed without the GIL, but a Python exception may not.
+/// Calls f with the GIL. Throws pith::communication_error if Python raises an exception, because a Python exception must
+/// not be destroyed without the GIL.
 template <class F>
-auto without_python_errors(F const& f) {
-  auto text = std::string();
+auto in_python(char const* collective, F const& f) {
+  auto const gil = nb::gil_scoped_acquire();
+  auto reason = std::string();
   try {
     return f();
   } catch (nb::python_error const& error) {
-    text = error.what();
+    reason = nb::str(error.value()).c_str();
   }
-  throw pith::communication_error(text);
+  throw pith::communication_error("pith_torch: " + std::string(collective) + " failed: " + reason);
 }
 
 /// A collective that torch runs: a torch.distributed.Work, or None for a collective that has ended.
 class work {
  public:
-  explicit work(nb::object of) : of_(of.release()) {}
-  work(work&& other) noexcept : of_(std::exchange(other.of_, nb::handle())) {}
+  work(char const* collective, nb::object of) : collective_(collective), of_(of.release()) {}
+  work(work&& other) noexcept : collective_(other.collective_), of_(std::exchange(other.of_, nb::handle())) {}
   work& operator=(work&&) = delete;
   ~work() {
     if (!of_.is_valid()) return;
@@ -43,18 +44,17 @@ class work {
 
   template <class E>
   void wait(E const&) {
-    auto const gil = nb::gil_scoped_acquire();
-    without_python_errors([&] {
+    in_python(collective_, [&] {
       if (!of_.is_none()) of_.attr("wait")();
     });
   }
   template <class E>
   bool test(E const&) {
-    auto const gil = nb::gil_scoped_acquire();
-    return without_python_errors([&] { return of_.is_none() || nb::cast<bool>(of_.attr("is_completed")()); });
+    return in_python(collective_, [&] { return of_.is_none() || nb::cast<bool>(of_.attr("is_completed")()); });
   }
 
  private:
+  char const* collective_;
   nb::handle of_;
 };
 
@@ -62,10 +62,11 @@ class work {
 ///
 ///     all_gather(mine, all), all_to_all(mine, all), all_reduce(x, "sum" or "max")
 ///
-/// The arguments are tensors that share memory with the exchange. The methods return a torch.distributed.Work.
+/// The arguments are tensors that share memory with the exchange. The methods return a
+/// torch.distributed.Work, or None if there is nothing to wait for.
 ///
 ///   requires    the interpreter must live while calls run. Calls need no GIL; they take it
-///   errors      pith::communication_error with Python's traceback
+///   errors      pith::communication_error with the text of Python's exception
 class process_group {
  public:
   explicit process_group(nb::object collectives)
@@ -78,16 +79,16 @@ class process_group {
 
   template <pith::executor E>
   work all_gather(E const&, pith::span_on<E, std::byte const> mine, pith::span_on<E, std::byte> all) {
-    return call([&] { return collectives_.attr("all_gather")(tensor_of(mine), tensor_of(all)); });
+    return call("all_gather", [&] { return collectives_.attr("all_gather")(tensor_of(mine), tensor_of(all)); });
   }
   template <pith::executor E>
   work all_to_all(E const&, pith::span_on<E, std::byte const> mine, pith::span_on<E, std::byte> all) {
-    return call([&] { return collectives_.attr("all_to_all")(tensor_of(mine), tensor_of(all)); });
+    return call("all_to_all", [&] { return collectives_.attr("all_to_all")(tensor_of(mine), tensor_of(all)); });
   }
   template <pith::executor E, class T>
   work all_reduce(E const&, pith::span<T, pith::host_space> x, pith::reduction how) {
     auto const name = how == pith::reduction::sum ? "sum" : "max";
-    return call([&] { return collectives_.attr("all_reduce")(tensor_of(x), name); });
+    return call("all_reduce", [&] { return collectives_.attr("all_reduce")(tensor_of(x), name); });
   }
 
  private:
@@ -113,9 +114,8 @@ class process_group {
     return nb::cast(array, nb::rv_policy::reference);
   }
   template <class F>
-  static work call(F const& f) {
-    auto const gil = nb::gil_scoped_acquire();
-    return without_python_errors([&] { return work(f()); });
+  static work call(char const* collective, F const& f) {
+    return in_python(collective, [&] { return work(collective, f()); });
   }
 
   nb::object collectives_;

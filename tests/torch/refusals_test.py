@@ -1,0 +1,120 @@
+"""Bad input gives one clear error on every rank, and no hang."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import models
+import pith_torch
+from ranks import run
+
+
+def error_of(call, *arguments):
+    try:
+        call(*arguments)
+    except (NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+        return str(error)
+    return None
+
+
+def state_with(codecs, make=models.layers):
+    return error_of(pith_torch.State, None, codecs[dist.get_rank()], make().named_parameters())
+
+
+@pytest.mark.parametrize("codecs", [["ef(top_k(2))"] * 2, ["top_q(0.1)"] * 2, ["top_k(0.1"] * 2, [""] * 2])
+def test_unknown_texts(codecs):
+    for error in run(2, state_with, codecs):
+        assert error is not None and "parse" in error or "top_k" in error, error
+
+
+def test_a_text_that_one_rank_does_not_know():
+    errors = run(3, state_with, ["ef(top_k(0.1))", "top_q(0.1)", "ef(top_k(0.1))"])
+    assert "top_q" in errors[1]
+    assert all("rank 1" in errors[rank] for rank in (0, 2)), errors
+
+
+def test_ranks_with_different_codecs():
+    for error in run(3, state_with, ["ef(top_k(0.1))", "ef(top_k(0.2))", "ef(top_k(0.1))"]):
+        assert "0.1" in error and "0.2" in error, error
+
+
+def different_models():
+    return state_with(["identity"] * 2, lambda: models.layers(count=3 + dist.get_rank()))
+
+
+def test_ranks_with_different_models():
+    for error in run(2, different_models):
+        assert error is not None and "rank" in error
+
+
+def typed(dtypes):
+    return state_with(["identity"] * 2, lambda: models.layers(width=8).to(dtypes[dist.get_rank()]))
+
+
+@pytest.mark.parametrize("dtypes", [[torch.float64] * 2, [torch.complex64] * 2, [torch.float32, torch.float64]])
+def test_other_element_types(dtypes):
+    for error in run(2, typed, dtypes):
+        assert str(dtypes[1]) in error, error
+
+
+def test_element_types_that_differ():
+    for error in run(2, typed, [torch.float32, torch.bfloat16]):
+        assert "float" in error and "bfloat16" in error, error
+
+
+def sparse():
+    model = nn.Sequential(nn.Embedding(100, 8, sparse=True), nn.Linear(8, 4))
+    ddp = DistributedDataParallel(model)
+    ddp.register_comm_hook(pith_torch.State(None, "identity", model.named_parameters()), pith_torch.hook)
+    return error_of(lambda: ddp(torch.tensor([1, 2])).sum().backward())
+
+
+def test_sparse_gradients():
+    for error in run(2, sparse):
+        assert error is not None and "sparse" in error and "0.weight" in error, error
+
+
+def of_another_model():
+    model = models.layers()
+    ddp = DistributedDataParallel(model)
+    ddp.register_comm_hook(pith_torch.State(None, "identity", models.layers().named_parameters()), pith_torch.hook)
+    return error_of(models.train, ddp, model, 1)
+
+
+def test_parameters_of_another_model():
+    for error in run(2, of_another_model):
+        assert error is not None and "named_parameters" in error
+
+
+def local(codec="identity", ranks=2, width=4):
+    model = models.layers(width=width)
+    return model, pith_torch.State(pith_torch.LocalRanks(ranks), codec, model.named_parameters())
+
+
+def test_local_ranks():
+    model, state = local()
+    gradients = [[torch.ones_like(p) for p in model.parameters()] for _ in range(2)]
+    assert "expected 2 ranks, got 1" in error_of(state.all_reduce_mean, gradients[:1])
+    assert "expected 8 gradients, got 7" in error_of(state.all_reduce_mean, [gradients[0], gradients[1][1:]])
+    gradients[1][3] = torch.ones(5)
+    error = error_of(state.all_reduce_mean, gradients)
+    assert '"2.bias"' in error and "(4,)" in error and "(5,)" in error
+    gradients[1][3] = torch.ones(4)
+    state.all_reduce_mean(gradients)
+    assert all(torch.equal(a, b) for a, b in zip(*gradients))
+
+
+def test_without_a_process_group():
+    assert "init_process_group" in error_of(pith_torch.State, None, "identity", models.layers().named_parameters())
+
+
+def test_states():
+    _, state = local("ef(top_k(0.5))")
+    saved = state.state_dict()
+    damaged = [{**saved[0], "bytes": saved[0]["bytes"][:-1]}, saved[1]]
+    for bad in (saved[0], saved[:1] + saved[:1], damaged, [], [{}], {}):
+        assert error_of(state.load_state_dict, bad) is not None, bad
+        assert all(torch.equal(a["bytes"], b["bytes"]) for a, b in zip(state.state_dict(), saved))
+    state.load_state_dict(saved)
