@@ -106,6 +106,16 @@ def test_local_ranks():
     assert all(torch.equal(a, b) for a, b in zip(*gradients))
 
 
+@pytest.mark.parametrize("ranks", [-1, 0, 1025])
+def test_numbers_of_local_ranks(ranks):
+    assert str(ranks) in error_of(pith_torch.LocalRanks, ranks)
+
+
+def test_a_hook_needs_a_process_group():
+    _, state = local()
+    assert "process group" in error_of(pith_torch.hook, state, None)
+
+
 def test_without_a_process_group():
     assert "init_process_group" in error_of(pith_torch.State, None, "identity", models.layers().named_parameters())
 

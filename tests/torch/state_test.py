@@ -177,6 +177,7 @@ def of_elements(dtype):
     return found, [sum(of) / len(parts) for of in zip(*parts)]
 
 
+@pytest.mark.skipif(torch.__version__ < "2", reason="DDP cannot broadcast bfloat16 on gloo of torch 1.13")
 @pytest.mark.parametrize("dtype", ELEMENTS)
 def test_element_types(dtype):
     """A mean is rounded once to the type of the gradient; float32 has one more rounding per rank."""

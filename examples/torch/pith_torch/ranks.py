@@ -106,8 +106,8 @@ class LocalRanks:
     """
 
     def __init__(self, size):
-        if size < 1:
-            raise ValueError(f"pith_torch.LocalRanks: the number of ranks must be at least 1, got {size}")
+        if not 1 <= size <= 1024:
+            raise ValueError(f"pith_torch: LocalRanks must have 1 to 1024 ranks, got {size}")
         self.size = size
         self.ranks = list(range(size))
         self._group = _core.LocalGroup(size)

@@ -47,7 +47,7 @@ class State:
         make = EXCHANGES[self.dtype]
         options = {"seed": seed, "bucket_bytes": bucket_bytes, "keeps_last_state": True}
         self._exchanges = self._ranks.each(lambda i: make(self._ranks.communicators[i], parameters, **options))
-        self.backward = Backward(self)
+        self._backward = None if isinstance(group, LocalRanks) else Backward(self)
 
     def _described(self, codec, named_parameters):
         named = [(name, p) for name, p in named_parameters if p.requires_grad]
@@ -60,6 +60,13 @@ class State:
         return [_core.Parameter(name, *rows_and_columns(p.shape), policy(name, p.shape)) for name, p in named]
 
     # A step.
+
+    @property
+    def backward(self):
+        """The backward pass of the hook."""
+        if self._backward is None:
+            raise TypeError("pith_torch: the hook needs a State of a process group, got one of LocalRanks")
+        return self._backward
 
     def all_reduce_mean(self, gradients):
         """Replaces gradients, one tensor per parameter, by their means. With LocalRanks: gradients[rank]."""
