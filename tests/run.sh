@@ -14,6 +14,7 @@
 #   host-all   what host leaves out for time
 #   benchmarks every benchmark compiles, and starts
 #   device     what the default tier leaves out of CUDA code: other modes of the emulator, another architecture, mutants
+#   torch      the Python package pith_torch, with Debian's torch and with the newest; needs 14 GB of disk
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source cmake/dependencies.sh
@@ -34,6 +35,7 @@ run_part() {
     host-all) configure host && build_long && check long ;;
     benchmarks) build_benchmarks && check_benchmarks ;;
     device) configure clang && build_device && check_device ;;
+    torch) provide $install "${torch_packages[@]}" && tests/torch/run.sh debian && tests/torch/run.sh newest ;;
     *) usage ;;
   esac
 }
@@ -90,7 +92,7 @@ if [[ $long == no ]]; then
   if ((${#parts[@]} > 0)); then usage; fi
   parts=(static clang asan tsan fuzz)
 elif ((${#parts[@]} == 0)); then
-  for part in asan-all tsan-all fuzz-all host host-all benchmarks device; do passed $part || parts+=($part); done
+  for part in asan-all tsan-all fuzz-all host host-all benchmarks device torch; do passed $part || parts+=($part); done
 fi
 
 times=()
