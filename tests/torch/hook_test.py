@@ -33,7 +33,7 @@ def test_identity_equals_ddp_without_a_hook(ranks):
         assert relative_error(found, expected) < 1e-5
 
 
-@pytest.mark.parametrize("codec", models.README)
+@pytest.mark.parametrize("codec", [*models.README, *models.RINGS])
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_ten_steps_give_all_ranks_equal_means(ranks, codec):
     first, *others = run(ranks, hooked, codec, 10)
@@ -86,7 +86,7 @@ def differences(found, expected):
     return [max(((a - b).abs().max() / b.abs().max()).item() for a, b in zip(*step)) for step in zip(found, expected)]
 
 
-@pytest.mark.parametrize("codec", models.README)
+@pytest.mark.parametrize("codec", [*models.README, *models.RINGS])
 def test_states_belong_to_parameters(codec):
     processes = run(4, recorded, codec, 20)
     means, residuals = replayed(codec, processes)

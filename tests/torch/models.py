@@ -19,6 +19,11 @@ README = [
     "bypass(ef(top_k(0.01)))",
 ]
 
+# Codecs whose ranks send to single ranks, or to a part of the ranks.
+RINGS = ["ring(qsgd<8>)", "g_top_k(0.01)"]
+if torch.__version__ >= "2.1":
+    RINGS.append("hierarchical(qsgd<8>,ef(top_k(0.01)),2)")
+
 
 def layers(width=256, count=4, seed=1):
     """Linear layers of some 260 KB each, with biases."""

@@ -188,6 +188,20 @@ def test_element_types(dtype):
             assert ((a.double() - b).abs() <= 3 * unit * b.abs() + 4 * unit * b.abs().max() + torch.finfo(dtype).tiny).all()
 
 
+def in_halves():
+    group = [dist.new_group(ranks) for ranks in ([0, 1], [2, 3])][dist.get_rank() // 2]
+    model = models.layers(width=16)
+    state = pith_torch.State(group, "two_shot(cast<bfloat16>)", model.named_parameters())
+    gradients = [torch.full_like(p, dist.get_rank()) for p in model.parameters()]
+    state.all_reduce_mean(gradients)
+    return gradients[0].unique().tolist()
+
+
+@pytest.mark.skipif(torch.__version__ < "2.1", reason="new_group needs use_local_synchronization")
+def test_a_group_of_some_ranks():
+    assert run(4, in_halves) == [[0.5], [0.5], [2.5], [2.5]]
+
+
 def traced():
     model = models.layers(width=512, count=6)
     ddp = DistributedDataParallel(model, bucket_cap_mb=1)

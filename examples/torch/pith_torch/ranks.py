@@ -1,5 +1,6 @@
 """The ranks among which a State averages gradients: a torch process group, or ranks inside one process."""
 
+import inspect
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -8,17 +9,31 @@ import torch.distributed as dist
 from . import _core
 
 
+class Works:
+    """Several collectives that end together."""
+
+    def __init__(self, works):
+        self._works = works
+
+    def wait(self):
+        for work in self._works:
+            work.wait()
+
+    def is_completed(self):
+        return all(work.is_completed() for work in self._works)
+
+
 class Collectives:
     """The collectives of a process group, as pith's exchange calls them on its own thread.
 
-    The process group is a new one, with the ranks of `group`, because torch itself calls collectives of `group` during
-    backward, such as those of find_unused_parameters and SyncBatchNorm. Two threads have no common order of calls.
+    The process group is made for the exchange, because torch itself calls collectives during backward, such as those of
+    find_unused_parameters and SyncBatchNorm. Calls of two threads have no common order on all ranks.
     """
 
     def __init__(self, group, timeout):
-        self.group = same_ranks(group, timeout)
-        self.rank, self.size = dist.get_rank(self.group), dist.get_world_size(self.group)
-        self.backend = dist.get_backend(self.group)
+        self.group, self.timeout = group, timeout
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+        self.backend = dist.get_backend(group)
 
     def all_gather(self, mine, all):
         if all.numel() == 0:
@@ -38,6 +53,23 @@ class Collectives:
         operation = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}[how]
         return dist.all_reduce(x, operation, group=self.group, async_op=True)
 
+    def send_recv(self, mine, to, theirs, source):
+        works = []
+        if mine.numel() > 0 and to != self.rank:
+            works.append(dist.isend(mine, self._global(to), group=self.group))
+        if theirs.numel() > 0 and source != self.rank:
+            works.append(dist.irecv(theirs, self._global(source), group=self.group))
+        return Works(works)
+
+    def split(self, color):
+        colors = [None] * self.size
+        dist.all_gather_object(colors, color, group=self.group)
+        members = [self._global(rank) for rank in range(self.size) if colors[rank] == color]
+        return Collectives(new_group(members, self.timeout, self.backend), self.timeout)
+
+    def _global(self, rank):
+        return dist.get_global_rank(self.group, rank)
+
     def require(self):
         """Raises NotImplementedError on all ranks if the backend lacks a collective."""
         ones = torch.ones(self.size, dtype=torch.uint8)
@@ -53,12 +85,18 @@ class Collectives:
                 raise NotImplementedError(f"pith_torch: backend {self.backend} lacks {name}: {error}") from None
 
 
+def new_group(ranks, timeout, backend):
+    """A process group of these ranks. Only these ranks call new_group()."""
+    if "use_local_synchronization" not in inspect.signature(dist.new_group).parameters:
+        raise NotImplementedError(f"pith_torch: a group of some ranks needs torch 2.1, got {torch.__version__}")
+    return dist.new_group(ranks, timeout, backend, use_local_synchronization=True)
+
+
 def same_ranks(group, timeout):
     """A new process group with the ranks and the backend of a group."""
     if group is None or group is dist.group.WORLD:
         return dist.new_group(timeout=timeout)
-    ranks = dist.get_process_group_ranks(group)
-    return dist.new_group(ranks, timeout, dist.get_backend(group), use_local_synchronization=True)
+    return new_group(dist.get_process_group_ranks(group), timeout, dist.get_backend(group))
 
 
 class ProcessGroup:
@@ -67,7 +105,7 @@ class ProcessGroup:
     def __init__(self, group, timeout):
         if not dist.is_initialized():
             raise RuntimeError("pith_torch: State needs torch.distributed.init_process_group(), or LocalRanks(n)")
-        self.collectives = Collectives(group, timeout)
+        self.collectives = Collectives(same_ranks(group, timeout), timeout)
         self.collectives.require()
         self.size = self.collectives.size
         self.ranks = [self.collectives.rank]

@@ -30,40 +30,53 @@ auto in_python(char const* collective, F const& f) {
   throw pith::communication_error("pith_torch: " + std::string(collective) + " failed: " + reason);
 }
 
+/// A Python object that may be destroyed without the GIL.
+class python_object {
+ public:
+  explicit python_object(nb::object object) : handle_(object.release()) {}
+  python_object(python_object&& other) noexcept : handle_(std::exchange(other.handle_, nb::handle())) {}
+  python_object& operator=(python_object&&) = delete;
+  ~python_object() {
+    if (!handle_.is_valid()) return;
+    auto const gil = nb::gil_scoped_acquire();
+    handle_.dec_ref();
+  }
+
+  nb::handle get() const { return handle_; }
+
+ private:
+  nb::handle handle_;
+};
+
 /// A collective that torch runs: a torch.distributed.Work, or None for a collective that has ended.
 class work {
  public:
-  work(char const* collective, nb::object of) : collective_(collective), of_(of.release()) {}
-  work(work&& other) noexcept : collective_(other.collective_), of_(std::exchange(other.of_, nb::handle())) {}
-  work& operator=(work&&) = delete;
-  ~work() {
-    if (!of_.is_valid()) return;
-    auto const gil = nb::gil_scoped_acquire();
-    of_.dec_ref();
-  }
+  work(char const* collective, nb::object of) : collective_(collective), of_(std::move(of)) {}
 
   template <class E>
   void wait(E const&) {
     in_python(collective_, [&] {
-      if (!of_.is_none()) of_.attr("wait")();
+      if (!of_.get().is_none()) of_.get().attr("wait")();
     });
   }
   template <class E>
   bool test(E const&) {
-    return in_python(collective_, [&] { return of_.is_none() || nb::cast<bool>(of_.attr("is_completed")()); });
+    return in_python(collective_, [&] {
+      return of_.get().is_none() || nb::cast<bool>(of_.get().attr("is_completed")());
+    });
   }
 
  private:
   char const* collective_;
-  nb::handle of_;
+  python_object of_;
 };
 
 /// A communicator whose collectives are methods of a Python object (pith_torch/process_group.py):
 ///
-///     all_gather(mine, all), all_to_all(mine, all), all_reduce(x, "sum" or "max")
+///     all_gather(mine, all), all_to_all(mine, all), all_reduce(x, "sum" or "max"), send_recv(mine, to, theirs, source)
 ///
-/// The arguments are tensors that share memory with the exchange. The methods return a
-/// torch.distributed.Work, or None if there is nothing to wait for.
+/// The arguments are tensors that share memory with the exchange. The methods return a torch.distributed.Work, or None
+/// if there is nothing to wait for. split(color) returns such an object for the ranks of a color.
 ///
 ///   requires    the interpreter must live while calls run. Calls need no GIL; they take it
 ///   errors      pith::communication_error with the text of Python's exception
@@ -71,24 +84,34 @@ class process_group {
  public:
   explicit process_group(nb::object collectives)
       : collectives_(std::move(collectives)),
-        rank_(nb::cast<unsigned>(collectives_.attr("rank"))),
-        size_(nb::cast<unsigned>(collectives_.attr("size"))) {}
+        rank_(nb::cast<unsigned>(collectives_.get().attr("rank"))),
+        size_(nb::cast<unsigned>(collectives_.get().attr("size"))) {}
 
   unsigned rank() const { return rank_; }
   unsigned size() const { return size_; }
 
   template <pith::executor E>
   work all_gather(E const&, pith::span_on<E, std::byte const> mine, pith::span_on<E, std::byte> all) {
-    return call("all_gather", [&] { return collectives_.attr("all_gather")(tensor_of(mine), tensor_of(all)); });
+    return call("all_gather", [&] { return method("all_gather")(tensor_of(mine), tensor_of(all)); });
   }
   template <pith::executor E>
   work all_to_all(E const&, pith::span_on<E, std::byte const> mine, pith::span_on<E, std::byte> all) {
-    return call("all_to_all", [&] { return collectives_.attr("all_to_all")(tensor_of(mine), tensor_of(all)); });
+    return call("all_to_all", [&] { return method("all_to_all")(tensor_of(mine), tensor_of(all)); });
   }
   template <pith::executor E, class T>
   work all_reduce(E const&, pith::span<T, pith::host_space> x, pith::reduction how) {
     auto const name = how == pith::reduction::sum ? "sum" : "max";
-    return call("all_reduce", [&] { return collectives_.attr("all_reduce")(tensor_of(x), name); });
+    return call("all_reduce", [&] { return method("all_reduce")(tensor_of(x), name); });
+  }
+  template <pith::executor E>
+  work send_recv(E const&, pith::span_on<E, std::byte const> mine, unsigned to, pith::span_on<E, std::byte> theirs,
+                 unsigned from) {
+    return call("send_recv", [&] {
+      return method("send_recv")(tensor_of(mine), to, tensor_of(theirs), from);
+    });
+  }
+  process_group split(unsigned color) {
+    return in_python("split", [&] { return process_group(method("split")(color)); });
   }
 
  private:
@@ -118,7 +141,9 @@ class process_group {
     return in_python(collective, [&] { return work(collective, f()); });
   }
 
-  nb::object collectives_;
+  nb::object method(char const* name) const { return collectives_.get().attr(name); }
+
+  python_object collectives_;
   unsigned rank_, size_;
 };
 
