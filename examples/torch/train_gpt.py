@@ -5,8 +5,9 @@
     torchrun --nproc-per-node 4 train_gpt.py --hook bf16                     # with a hook of torch
 
 The models, optimizer and schedule are those that nanoGPT publishes for this text. The ranks divide each batch, so that
-dense training does not depend on the number of ranks but for rounding. Columns of the CSV: the step, seconds of training,
-the training loss on rank 0, and, where evaluated, the validation loss of 20 random batches.
+dense training does not depend on the number of ranks but for rounding. Columns of the CSV: the step, the seconds of
+training, the training loss on rank 0, and, every few steps, the validation loss of 20 random batches, as nanoGPT
+estimates it, and of the whole validation split.
 """
 
 import argparse
@@ -152,15 +153,12 @@ def mean_loss(model, batches):
     return sum(loss * n for loss, n in losses) / sum(n for _, n in losses)
 
 
-def validation_loss(model, text, size):
-    """The mean of 20 random batches, as nanoGPT estimates it."""
-    return mean_loss(model, (text.batch("validation", size) for _ in range(20)))
-
-
-def whole_validation_loss(model, text):
-    """The mean over all sequences of the validation split, one after another."""
+def validation_losses(model, text, size):
+    """The losses of 20 random batches, and of all sequences of the validation split, one after another."""
+    sample = (text.batch("validation", size) for _ in range(20))
     first = torch.arange(0, len(text.splits["validation"]) - text.context, text.context)
-    return mean_loss(model, (text.sequences("validation", part) for part in first.split(64)))
+    whole = (text.sequences("validation", part) for part in first.split(64))
+    return mean_loss(model, sample), mean_loss(model, whole)
 
 
 # The training.
@@ -230,12 +228,12 @@ def distributed(model, codec, options):
 
 
 def train(model, backward, text, options, write):
-    """Calls write(step, seconds, training loss, validation loss or None) in each step."""
+    """Calls write(step, seconds, training loss, validation losses) in each step. Without write, evaluates nothing."""
     optimizer = optimizer_of(model)
     seconds = 0.0
     for step in range(options.steps + 1):
         is_evaluated = write and (step % options.evaluate_every == 0 or step == options.steps)
-        validation = validation_loss(model, text, options.batch) if is_evaluated else None
+        validation = validation_losses(model, text, options.batch) if is_evaluated else ()
         begun = time.monotonic()
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, options.steps)
@@ -244,7 +242,7 @@ def train(model, backward, text, options, write):
         optimizer.step()
         seconds += time.monotonic() - begun
         if write:
-            write(step, seconds, training, validation)
+            write(step, seconds, training, *validation)
 
 
 def arguments():
@@ -270,10 +268,10 @@ def arguments():
 def csv_writer(path):
     with open(path, "w", newline="") if path else contextlib.nullcontext(sys.stdout) as file:
         rows = csv.writer(file)
-        rows.writerow(["step", "seconds", "training_loss", "validation_loss"])
+        rows.writerow(["step", "seconds", "training_loss", "validation_loss", "whole_validation_loss"])
 
-        def write(step, seconds, training, validation):
-            rows.writerow([step, f"{seconds:.3f}", f"{training:.4f}", "" if validation is None else f"{validation:.4f}"])
+        def write(step, seconds, *losses):
+            rows.writerow([step, f"{seconds:.3f}", *(f"{loss:.4f}" for loss in losses)])
             file.flush()
 
         yield write
@@ -297,7 +295,6 @@ def main():
         return
     with csv_writer(options.out) as write:
         train(model, backward, text, options, write)
-    print(f"validation loss over the whole split: {whole_validation_loss(model, text):.4f}", file=sys.stderr)
 
 
 if __name__ == "__main__":

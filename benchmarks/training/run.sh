@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# benchmarks/training/run.sh — trains models with several codecs and writes the loss of every step as CSV.
+#
+#   benchmarks/training/run.sh [--python PYTHON] [--out DIR]
+#
+# Losses do not depend on links, so four ranks run inside one process, one after another, on one thread. PYTHON has
+# torch and pith_torch (docs/pytorch.md). DIR is benchmarks/training/results. A run whose file is complete is skipped.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+python=python3
+out=benchmarks/training/results
+while (($# > 0)); do
+  case $1 in
+    --python) python=${2?--python needs a program}; shift ;;
+    --out) out=${2?--out needs a folder}; shift ;;
+    *) sed -n '/^#   /s/^# //p' benchmarks/training/run.sh >&2; exit 2 ;;
+  esac
+  shift
+done
+mkdir -p "$out"
+
+# gpt SEED NAME CODEC
+gpt() {
+  local file=$out/gpt_$2_$1.csv
+  if [[ -e $file ]]; then return; fi
+  OMP_NUM_THREADS=1 "$python" examples/torch/train_gpt.py --local-ranks 4 --codec "$3" --seed "$1" \
+    --evaluate-every 250 --out "$file.part"
+  mv "$file.part" "$file"
+}
+
+gpt 1 dense identity
+gpt 1 bfloat16 'cast<bfloat16>'
+gpt 1 block_int8 'two_shot(block_int<8>)'
+gpt 1 block_int4 'ef(block_int<4>)'
+gpt 1 power_sgd_4 'ef(power_sgd(4))'
+gpt 1 power_sgd_16 'ef(power_sgd(16))'
+gpt 1 top_k_1 'ef(top_k(0.01))'
+gpt 1 scaled_sign 'ef(scaled_sign)'
+gpt 1 top_k_1_qsgd8 'ef(top_k(0.01)|qsgd<8>)'
+gpt 1 top_k_10 'ef(top_k(0.1))'
+gpt 1 qsgd8 'two_shot(qsgd<8>)'
+gpt 1 block_int4_two_shot 'ef(two_shot(block_int<4>,ef(block_int<4>)))'
+for seed in 2 3; do
+  gpt $seed dense identity
+  gpt $seed bfloat16 'cast<bfloat16>'
+done
