@@ -232,7 +232,8 @@ def train(model, backward, text, options, write):
     optimizer = optimizer_of(model)
     seconds = 0.0
     for step in range(options.steps + 1):
-        is_evaluated = write and (step % options.evaluate_every == 0 or step == options.steps)
+        every = options.evaluate_every
+        is_evaluated = write and every > 0 and (step % every == 0 or step == options.steps)
         validation = validation_losses(model, text, options.batch) if is_evaluated else ()
         begun = time.monotonic()
         for group in optimizer.param_groups:
@@ -254,7 +255,7 @@ def arguments():
     parser.add_argument("--steps", type=int, help="default: as published")
     parser.add_argument("--batch", type=int, help="sequences of all ranks together; default: as published")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--evaluate-every", type=int, default=250)
+    parser.add_argument("--evaluate-every", type=int, default=250, help="steps between evaluations; 0: never")
     parser.add_argument("--bucket-mb", type=float, default=25, help="DDP's bucket_cap_mb")
     parser.add_argument("--data", type=pathlib.Path, default=TEXT, help="a text, or a text compressed by xz")
     parser.add_argument("--out", type=pathlib.Path, help="a CSV file; default: standard output")

@@ -1,0 +1,122 @@
+"""Writes the tables of docs/training.md from the files of run.sh and links.sh.
+
+    python3 benchmarks/training/report.py RESULTS docs/training.md
+
+Needs torch and pith_torch (docs/pytorch.md), to count the bytes of a step.
+"""
+
+import csv
+import pathlib
+import re
+import statistics
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples" / "torch"))
+
+import torch
+
+import pith_torch
+import train_gpt
+
+CODECS = {
+    "dense": "identity",
+    "bfloat16": "cast<bfloat16>",
+    "qsgd8": "two_shot(qsgd<8>)",
+    "block_int8": "two_shot(block_int<8>)",
+    "block_int4": "ef(block_int<4>)",
+    "block_int4_two_shot": "ef(two_shot(block_int<4>,ef(block_int<4>)))",
+    "power_sgd_16": "ef(power_sgd(16))",
+    "power_sgd_4": "ef(power_sgd(4))",
+    "top_k_10": "ef(top_k(0.1))",
+    "top_k_1": "ef(top_k(0.01))",
+    "top_k_1_qsgd8": "ef(top_k(0.01)|qsgd<8>)",
+    "scaled_sign": "ef(scaled_sign)",
+}
+PEERS = {
+    "torch_dense": "DDP without a hook",
+    "torch_bfloat16": "torch: `bf16_compress_hook`",
+    "torch_power_sgd_one_bucket": "torch: `powerSGD_hook`, one bucket",
+}
+RATES = {"10mbit": "10 Mbit/s", "100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s"}
+
+
+def rows_of(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def losses(path):
+    """Validation losses of the whole split, by step."""
+    return {int(row["step"]): float(row["whole_validation_loss"]) for row in rows_of(path) if row["whole_validation_loss"]}
+
+
+def seconds_per_step(path):
+    """The median, without the first ten steps."""
+    ends = [float(row["seconds"]) for row in rows_of(path)][10:]
+    return statistics.median(b - a for a, b in zip(ends, ends[1:]))
+
+
+def sent_bytes(codec):
+    """The bytes that one of four ranks sends in a step."""
+    model = train_gpt.GPT(train_gpt.SETTINGS["0.8M"], 65)
+    state = pith_torch.State(pith_torch.LocalRanks(4), pith_torch.matrices(codec), model.named_parameters())
+    state.all_reduce_mean([[torch.randn_like(p) for p in model.parameters()] for _ in range(4)])
+    return state.report()[0][-1]["wire_bytes"]
+
+
+def loss_table(results):
+    dense = losses(results / "gpt_dense_1.csv")
+    steps = [500, 1000, 1500, 2000]
+    yield "| codec of the matrices | MB sent per step | " + " | ".join(f"step {s}" for s in steps) + " | over dense |"
+    yield "|---|---|" + "---|" * len(steps) + "---|"
+    for name, codec in CODECS.items():
+        path = results / f"gpt_{name}_1.csv"
+        if path.exists():
+            of = losses(path)
+            text = codec.replace("|", "\\|")
+            cells = " | ".join(f"{of[s]:.3f}" for s in steps)
+            yield f"| `{text}` | {sent_bytes(codec) / 1e6:.3f} | {cells} | {of[2000] - dense[2000]:+.3f} |"
+
+
+def seed_table(results):
+    yield "| seed | dense | bfloat16 |"
+    yield "|---|---|---|"
+    for seed in (1, 2, 3):
+        yield f"| {seed} | " + " | ".join(
+            f"{losses(results / f'gpt_{name}_{seed}.csv')[2000]:.4f}" for name in ("dense", "bfloat16")
+        ) + " |"
+
+
+def links_table(results):
+    yield "| exchange | " + " | ".join(f"{rate}: ms per step | over bfloat16" for rate in RATES.values()) + " |"
+    yield "|---|" + "---|---|" * len(RATES)
+    for name in [*PEERS, *CODECS]:
+        paths = [results / f"links_{rate}_{name}.csv" for rate in RATES]
+        if not any(path.exists() for path in paths):
+            continue
+        cells = []
+        for rate, path in zip(RATES, paths):
+            if not path.exists():
+                cells.append("| ")
+                continue
+            best = min(seconds_per_step(results / f"links_{rate}_{base}.csv") for base in ("torch_bfloat16", "bfloat16"))
+            seconds = seconds_per_step(path)
+            cells.append(f"{1000 * seconds:.0f} | {seconds / best:.2f}")
+        text = PEERS.get(name) or "`" + CODECS[name].replace("|", "\\|") + "`"
+        yield f"| {text} | " + " | ".join(cells) + " |"
+
+
+TABLES = {"losses": loss_table, "seeds": seed_table, "links": links_table}
+
+
+def main(results, page):
+    text = page.read_text()
+    for name, table in TABLES.items():
+        marks = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        body = "\n".join(table(results))
+        text = re.sub(f"(?s)({marks[0]}\n\n).*?(\n\n{marks[1]})", lambda m: m[1] + body + m[2], text)
+    page.write_text(text)
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
