@@ -4,6 +4,7 @@
 #include <pith/comm/pairwise.hpp>
 #include <pith/comm/reproducible_sums.hpp>
 #include <pith/comm/self.hpp>
+#include <pith/comm/shaped.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/all_gather.hpp>
 #include <pith/exchange/all_reduce_mean.hpp>

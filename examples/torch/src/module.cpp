@@ -63,9 +63,12 @@ NB_MODULE(_core, m) {
   nb::class_<local_group>(m, "LocalGroup")
       .def(nb::init<unsigned>(), "size"_a)
       .def("communicator", &local_group::communicator, "rank"_a, nb::rv_policy::reference_internal);
-  m.def("communicator", [](nb::object const& collectives) {
-    return pith::any_communicator::owning([&] { return process_group(collectives); });
-  }, "collectives"_a);
+  m.def(
+      "communicator",
+      [](nb::object const& collectives) {
+        return pith::any_communicator::owning([&] { return process_group(collectives); });
+      },
+      "collectives"_a);
   nb::class_<parameter>(m, "Parameter")
       .def(nb::init<std::string, std::uint64_t, std::uint64_t, std::string>(), "name"_a, "rows"_a, "columns"_a,
            "codec"_a);

@@ -61,9 +61,8 @@ class work {
   }
   template <class E>
   bool test(E const&) {
-    return in_python(collective_, [&] {
-      return of_.get().is_none() || nb::cast<bool>(of_.get().attr("is_completed")());
-    });
+    return in_python(collective_,
+                     [&] { return of_.get().is_none() || nb::cast<bool>(of_.get().attr("is_completed")()); });
   }
 
  private:
@@ -106,9 +105,7 @@ class process_group {
   template <pith::executor E>
   work send_recv(E const&, pith::span_on<E, std::byte const> mine, unsigned to, pith::span_on<E, std::byte> theirs,
                  unsigned from) {
-    return call("send_recv", [&] {
-      return method("send_recv")(tensor_of(mine), to, tensor_of(theirs), from);
-    });
+    return call("send_recv", [&] { return method("send_recv")(tensor_of(mine), to, tensor_of(theirs), from); });
   }
   process_group split(unsigned color) {
     return in_python("split", [&] { return process_group(method("split")(color)); });
