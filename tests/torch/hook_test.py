@@ -105,3 +105,18 @@ def require_rounding(codec, processes, means):
     assert 0 < most < 1e-4
     for _, found, _ in processes:
         assert max(differences(found, expected)) < 4 * most
+
+
+def channels_last(codec):
+    torch.manual_seed(1)
+    model = torch.nn.Conv2d(8, 16, 3).to(memory_format=torch.channels_last)
+    ddp, state = models.wrapped(model, codec)
+    x = torch.randn(2, 8, 5, 5, generator=torch.Generator().manual_seed(dist.get_rank()))
+    ddp(x.to(memory_format=torch.channels_last)).square().mean().backward()
+    return model.weight.grad.clone(), state.report()[0]["elements"]
+
+
+def test_convolutions_with_channels_last():
+    (a, elements), (b, _) = run(2, channels_last, "ef(power_sgd(2))")
+    assert torch.equal(a, b) and a.stride() == (72, 1, 24, 8) and elements == 16 * 72
+    assert torch.linalg.matrix_rank(a.permute(0, 2, 3, 1).reshape(16, 72)) <= 2, "the rows are not the output channels"

@@ -88,6 +88,19 @@ def test_parameters_of_another_model():
         assert error is not None and "named_parameters" in error
 
 
+def with_an_extra_parameter():
+    model = models.layers()
+    ddp = DistributedDataParallel(model, bucket_cap_mb=0.3)
+    named = [*model.named_parameters(), ("extra", nn.Parameter(torch.ones(3)))]
+    ddp.register_comm_hook(pith_torch.State(None, "identity", named), pith_torch.hook)
+    return error_of(models.train, ddp, model, 1)
+
+
+def test_parameters_that_ddp_lacks():
+    for error in run(2, with_an_extra_parameter):
+        assert error is not None and "extra" in error
+
+
 def local(codec="identity", ranks=2, width=4):
     model = models.layers(width=width)
     return model, pith_torch.State(pith_torch.LocalRanks(ranks), codec, model.named_parameters())
@@ -101,6 +114,8 @@ def test_local_ranks():
     gradients[1][3] = torch.ones(5)
     error = error_of(state.all_reduce_mean, gradients)
     assert '"2.bias"' in error and "(4,)" in error and "(5,)" in error
+    gradients[1][3] = torch.ones(8)[::2]
+    assert "(2,)" in error_of(state.all_reduce_mean, gradients)
     gradients[1][3] = torch.ones(4)
     state.all_reduce_mean(gradients)
     assert all(torch.equal(a, b) for a, b in zip(*gradients))

@@ -40,12 +40,20 @@ class Backward:
         for number, gradient in zip(numbers, bucket.gradients()):
             self._step.add(number, gradient)
         self._missing.difference_update(numbers)
+        if bucket.is_last() and self._missing:
+            self._refuse_missing()
         future = torch.futures.Future()
         self._buckets.append((future, bucket.buffer()))
         if not self._missing:
             self._thread.submit(self._finish, self._step, self._buckets)
             self._clear()
         return future.then(result)
+
+    def _refuse_missing(self):
+        names = ", ".join(self._state.names[number] for number in sorted(self._missing))
+        self._step.abandon()
+        self._clear()
+        raise ValueError(f"pith_torch: State has parameters that DDP does not pass to the hook: {names}")
 
     def _number(self, parameter):
         number = self._numbers.get(id(parameter))

@@ -9,7 +9,7 @@ import torch
 from . import _core
 from .hook import Backward
 from .ranks import LocalRanks, ProcessGroup
-from .step import EXCHANGES, Step, element_type
+from .step import EXCHANGES, Step, element_type, is_dense
 
 KEYS = {"rank", "ranks", "scale", "bytes"}  # of a saved state
 TIMEOUT = datetime.timedelta(minutes=30)
@@ -193,6 +193,8 @@ def require_gradient(name, parameter, gradient):
     found, expected = ((x.layout, x.dtype, tuple(x.shape), x.device) for x in (gradient, parameter))
     if found != expected:
         raise ValueError(f'pith_torch: the gradient of "{name}" must be {describe(*expected)}, got {describe(*found)}')
+    if gradient.numel() > 0 and not is_dense(gradient):
+        raise ValueError(f'pith_torch: the gradient of "{name}" must have no gaps in memory, got strides {gradient.stride()}')
 
 
 def describe(layout, dtype, shape, device):

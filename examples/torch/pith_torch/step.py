@@ -14,6 +14,16 @@ def element_type(dtypes):
     return torch.bfloat16 if set(dtypes) == {torch.bfloat16} else torch.float32
 
 
+def is_dense(gradient):
+    """Whether the elements fill a part of memory without gaps, in any order of the dimensions."""
+    size = 1
+    for stride, count in sorted(zip(gradient.stride(), gradient.shape)):
+        if count != 1 and stride != size:
+            return False
+        size *= count
+    return True
+
+
 def flat(gradient):
     """The elements of a dense gradient in the order of memory, without a copy."""
     return gradient.detach().as_strided((gradient.numel(),), (1,))
