@@ -7,6 +7,7 @@ tests_packages=("${examples_packages[@]}" doctest-dev libopenmpi-dev openmpi-bin
                 libclang-rt-14-dev libmpich-dev llvm-14 mpich python3 valgrind)
 long_tests_packages=(g++-aarch64-linux-gnu qemu-user)
 torch_packages=(g++ python3-dev python3-torch python3-venv)
+packages_packages=(g++-11 python3-venv)
 
 # One compiler per core: Ninja's default, two more, takes 7 % longer on two cores.
 export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}

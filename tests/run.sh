@@ -15,6 +15,7 @@
 #   benchmarks every benchmark compiles, and starts
 #   device     what the default tier leaves out of CUDA code: other modes of the emulator, another architecture, mutants
 #   torch      the Python package pith_torch, with Debian's torch and with the newest; needs 14 GB of disk
+#   packages   other projects get pith by CMake 3.22, FetchContent and Conan, and compile the examples by g++ 11
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source cmake/dependencies.sh
@@ -36,6 +37,7 @@ run_part() {
     benchmarks) build_benchmarks && check_benchmarks ;;
     device) configure clang && build_device && check_device ;;
     torch) provide $install "${torch_packages[@]}" && tests/torch/run.sh debian && tests/torch/run.sh newest ;;
+    packages) provide $install "${packages_packages[@]}" && tests/packages/run.sh ;;
     *) usage ;;
   esac
 }
@@ -92,7 +94,7 @@ if [[ $long == no ]]; then
   if ((${#parts[@]} > 0)); then usage; fi
   parts=(static clang asan tsan fuzz)
 elif ((${#parts[@]} == 0)); then
-  for part in asan-all tsan-all fuzz-all host host-all benchmarks device torch; do passed $part || parts+=($part); done
+  for part in asan-all tsan-all fuzz-all host host-all benchmarks device torch packages; do passed $part || parts+=($part); done
 fi
 
 times=()
