@@ -53,6 +53,10 @@ double distance(pith::cuda_executor exec, device_floats const& w) {
   return std::sqrt(squared);
 }
 
+void print(pith::traffic sent, std::size_t n) {
+  std::printf("%zu bytes gathered and %zu summed per step, not %zu\n", sent.gathered, sent.summed, 4 * n);
+}
+
 void train(pith::cuda_executor exec, pith::nccl_communicator comm) {
   auto const codec = pith::error_feedback(pith::top_k(0.1) | pith::qsgd<8>());
   auto exchange = pith::make_exchange<float>(exec, comm, tensors, pith::matrices(codec));
@@ -67,9 +71,7 @@ void train(pith::cuda_executor exec, pith::nccl_communicator comm) {
     descend<<<n / 32, 32, 0, exec.stream()>>>(w.data(), gradient.data());
     comm.synchronize(exec, std::chrono::seconds(60));  // throws if a rank is lost
   }
-  auto const sent = exchange.traffic();
-  if (comm.rank() == 0)
-    std::printf("%zu bytes gathered and %zu summed per step, not %zu\n", sent.gathered, sent.summed, 4 * n);
+  if (comm.rank() == 0) print(exchange.traffic(), n);
 }
 
 void check(ncclResult_t code, char const* call) {

@@ -54,20 +54,27 @@ struct engine {
   }
 };
 
+/// Backward computes the gradient of the bias first.
+template <class Exchange>
+float step(engine& model, Exchange& exchange) {
+  exchange.begin(model.gradient);
+  auto const loss = model.forward();
+  model.bias_gradient();
+  exchange.ready(1);  // the exchange may send it from here on
+  model.weight_gradient();
+  exchange.ready(0);
+  exchange.wait();
+  model.update();
+  return loss;
+}
+
 void train() {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = std::chrono::seconds(60)});
   auto exchange = pith::make_exchange<float>(pith::seq, comm, tensors, pith::matrices(pith::two_shot(pith::qsgd<8>())));
   auto model = engine{.random = std::mt19937(comm.rank())};
-  for (int step = 0; step <= 100; ++step) {
-    exchange.begin(model.gradient);
-    auto const loss = model.forward();
-    model.bias_gradient();
-    exchange.ready(1);
-    model.weight_gradient();
-    exchange.ready(0);
-    exchange.wait();
-    model.update();
-    if (comm.rank() == 0 && step % 50 == 0) std::printf("step %3d  loss %.3f\n", step, loss);
+  for (int i = 0; i <= 100; ++i) {
+    auto const loss = step(model, exchange);
+    if (comm.rank() == 0 && i % 50 == 0) std::printf("step %3d  loss %.3f\n", i, loss);
   }
   auto const sent = exchange.report().total;
   if (comm.rank() == 0) std::printf("%.0f bytes sent per step, not %.0f\n", sent.wire_bytes, sent.dense_bytes);
