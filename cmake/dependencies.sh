@@ -8,6 +8,10 @@ tests_packages=("${examples_packages[@]}" doctest-dev libopenmpi-dev openmpi-bin
 long_tests_packages=(g++-aarch64-linux-gnu qemu-user)
 torch_packages=(g++ python3-dev python3-torch python3-venv)
 packages_packages=(g++-11 python3-venv)
+# Of libtorch, Debian's reference BLAS would take seventeen times as long as OpenBLAS.
+libtorch_packages=(g++ cmake ninja-build libtorch-dev libopenblas0-pthread libopenmpi-dev openmpi-bin libcli11-dev
+                   libfmt-dev xz-utils)
+libtorch_tests_packages=("${libtorch_packages[@]}" doctest-dev python3-pytest)
 
 # One compiler per core: Ninja's default, two more, takes 7 % longer on two cores.
 export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}

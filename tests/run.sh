@@ -16,6 +16,7 @@
 #   device     what the default tier leaves out of CUDA code: other modes of the emulator, another architecture, mutants
 #   torch      the Python package pith_torch, with Debian's torch and with the newest; needs 14 GB of disk
 #   packages   other projects get pith by CMake 3.22, FetchContent and Conan, and compile the examples by g++ 11
+#   libtorch   the hooks and the trainer of examples/libtorch, on two and four ranks of MPI
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source cmake/dependencies.sh
@@ -38,6 +39,7 @@ run_part() {
     device) configure clang && build_device && check_device ;;
     torch) provide $install "${torch_packages[@]}" && tests/torch/run.sh debian && tests/torch/run.sh newest ;;
     packages) provide $install "${packages_packages[@]}" && tests/packages/run.sh ;;
+    libtorch) provide $install "${libtorch_tests_packages[@]}" && tests/libtorch/run.sh ;;
     *) usage ;;
   esac
 }
@@ -94,7 +96,9 @@ if [[ $long == no ]]; then
   if ((${#parts[@]} > 0)); then usage; fi
   parts=(static clang asan tsan fuzz)
 elif ((${#parts[@]} == 0)); then
-  for part in asan-all tsan-all fuzz-all host host-all benchmarks device torch packages; do passed $part || parts+=($part); done
+  for part in asan-all tsan-all fuzz-all host host-all benchmarks device torch packages libtorch; do
+    passed $part || parts+=($part)
+  done
 fi
 
 times=()

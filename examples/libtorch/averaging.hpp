@@ -4,6 +4,7 @@
 #include "exchange_hooks.hpp"
 
 #include <pith/exchange/report_lines.hpp>
+#include <pith/exchange/reshard.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -23,16 +24,17 @@ class averaging {
 
   virtual void fit_buckets() {}
   virtual void report(std::ostream&, pith::report_labels const&) const {}
-  virtual std::vector<std::byte> export_state() const { return {}; }
-  virtual void import_state(std::vector<std::byte> const&) {}
+  /// The state of this rank; and the states of all ranks of the job that saved them.
+  virtual std::vector<std::byte> export_state() const = 0;
+  virtual void import_states(std::vector<std::vector<std::byte>> const& states) = 0;
 };
 
 template <class In>
 class compressed_averaging final : public averaging {
  public:
-  compressed_averaging(pith::any_communicator& comm, parameters const& of, codec_texts const& codec_of,
+  compressed_averaging(pith::any_communicator& comm, named_tensors const& of, codec_texts const& codec_of,
                        hook_options const& options)
-      : hooks_(comm, of, codec_of, options) {}
+      : rank_(comm.rank()), ranks_(comm.size()), hooks_(comm, of, codec_of, options) {}
 
   void zero_grad() override { hooks_.zero_grad(); }
   void accumulate(torch::Tensor const& loss) override { hooks_.accumulate(loss); }
@@ -43,9 +45,12 @@ class compressed_averaging final : public averaging {
     pith::write_lines(out, hooks_.exchange().report(), labels);
   }
   std::vector<std::byte> export_state() const override { return hooks_.exchange().export_state(); }
-  void import_state(std::vector<std::byte> const& state) override { hooks_.exchange().import_state(state); }
+  void import_states(std::vector<std::vector<std::byte>> const& states) override {
+    hooks_.exchange().import_state(states.size() == ranks_ ? states[rank_] : pith::reshard(states, ranks_, rank_));
+  }
 
  private:
+  unsigned rank_, ranks_;
   exchange_hooks<In> hooks_;
 };
 

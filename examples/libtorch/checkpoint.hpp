@@ -5,8 +5,6 @@
 #include "dataset.hpp"
 #include "descent.hpp"
 
-#include <pith/exchange/reshard.hpp>
-
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -57,9 +55,7 @@ class checkpoint {
     load_training(of, archive);
     auto states = std::vector<std::vector<std::byte>>();
     for (int rank = 0; rank < number(archive, "ranks"); ++rank) states.push_back(read(exchange_file(folder_, rank)));
-    of.gradients.import_state(states.size() == static_cast<std::size_t>(at_.ranks)
-                                  ? states[static_cast<std::size_t>(at_.rank)]
-                                  : pith::reshard(states, static_cast<unsigned>(at_.ranks), static_cast<unsigned>(at_.rank)));
+    of.gradients.import_states(states);
     return number(archive, "step");
   }
 
@@ -85,10 +81,14 @@ class checkpoint {
     return value.toInt();
   }
 
+  template <class T>
+  static torch::serialize::OutputArchive saved(T const& of) {
+    auto archive = torch::serialize::OutputArchive();
+    of.save(archive);
+    return archive;
+  }
   void save_training(training_state const& of, std::int64_t next_step, std::filesystem::path const& path) const {
-    torch::serialize::OutputArchive all, model, optimizer;
-    of.model.save(model);
-    of.updates.optimizer().save(optimizer);
+    auto all = torch::serialize::OutputArchive(), model = saved(of.model), optimizer = saved(of.updates.optimizer());
     all.write("model", model);
     all.write("optimizer", optimizer);
     for (auto& [split, draws] : of.data.draws()) all.write("draws of " + split, draws.get_state());
@@ -98,12 +98,15 @@ class checkpoint {
     all.write("ranks", static_cast<std::int64_t>(at_.ranks));
     all.save_to(path.string());
   }
+  template <class T>
+  static void load_part(torch::serialize::InputArchive& all, std::string const& name, T& of) {
+    torch::serialize::InputArchive part;
+    all.read(name, part);
+    of.load(part);
+  }
   static void load_training(training_state const& of, torch::serialize::InputArchive& all) {
-    torch::serialize::InputArchive model, optimizer;
-    all.read("model", model);
-    all.read("optimizer", optimizer);
-    of.model.load(model);
-    of.updates.optimizer().load(optimizer);
+    load_part(all, "model", of.model);
+    load_part(all, "optimizer", of.updates.optimizer());
     auto value = torch::Tensor();
     for (auto& [split, draws] : of.data.draws()) {
       all.read("draws of " + split, value);

@@ -5,8 +5,8 @@
 
 #include <mpi.h>
 
+#include <cstddef>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 namespace pith_libtorch {
@@ -40,6 +40,12 @@ class dense_averaging final : public averaging {
       sum(gradients_, MPI_FLOAT, MPI_SUM);
     }
     gradients_.div_(ranks_);
+  }
+
+  std::vector<std::byte> export_state() const override { return {}; }
+  void import_states(std::vector<std::vector<std::byte>> const& states) override {
+    for (auto const& state : states)
+      if (!state.empty()) throw std::invalid_argument("--resume: --dense must have no state of codecs, got one");
   }
 
  private:

@@ -38,7 +38,10 @@ class descent {
     if (of_.clip > 0) torch::nn::utils::clip_grad_norm_(floats_, of_.clip);
     for (auto& group : optimizer_->param_groups()) group.options().set_lr(learning_rate(of_, step));
     optimizer_->step();
-    for_each_copy([](auto const& p, auto const& copy) { torch::NoGradGuard const guard; p.data().copy_(copy); });
+    for_each_copy([](auto const& p, auto const& copy) {
+      torch::NoGradGuard const guard;
+      p.data().copy_(copy);
+    });
   }
 
   torch::optim::Optimizer& optimizer() { return *optimizer_; }

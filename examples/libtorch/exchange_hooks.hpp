@@ -19,7 +19,7 @@
 namespace pith_libtorch {
 
 /// The parameters of a model with their names, in the order of forward, as named_parameters() returns them.
-using parameters = torch::OrderedDict<std::string, torch::Tensor>;
+using named_tensors = torch::OrderedDict<std::string, torch::Tensor>;
 
 /// A function that returns the text of a tensor's codec.
 using codec_texts = std::function<std::string(pith::tensor_spec const&)>;
@@ -98,7 +98,7 @@ class exchange_hooks {
  public:
   using element = std::conditional_t<std::is_same_v<In, float>, float, at::BFloat16>;
 
-  exchange_hooks(pith::any_communicator& comm, parameters const& of, codec_texts const& codec_of,
+  exchange_hooks(pith::any_communicator& comm, named_tensors const& of, codec_texts const& codec_of,
                  hook_options const& options = {})
       : options_(options),
         trained_(trained(of)),
@@ -144,7 +144,7 @@ class exchange_hooks {
       throw std::invalid_argument("exchange_hooks: " + name + " must be contiguous, on the CPU and of type " +
                                   c10::toString(c10::CppTypeToScalarType<element>::value) + ", got " + p.toString());
   }
-  static std::vector<torch::Tensor> trained(parameters const& of) {
+  static std::vector<torch::Tensor> trained(named_tensors const& of) {
     auto all = std::vector<torch::Tensor>();
     for (auto const& p : of) {
       if (!p.value().requires_grad()) continue;
@@ -154,7 +154,7 @@ class exchange_hooks {
     if (all.empty()) throw std::invalid_argument("exchange_hooks: a parameter must require a gradient, got none");
     return all;
   }
-  static std::vector<pith::tensor_spec> specs(parameters const& of) {
+  static std::vector<pith::tensor_spec> specs(named_tensors const& of) {
     auto all = std::vector<pith::tensor_spec>();
     for (auto const& p : of)
       if (p.value().requires_grad()) all.push_back(spec_of(p.key(), p.value()));

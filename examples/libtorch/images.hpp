@@ -20,7 +20,8 @@ inline samples read_images(std::filesystem::path const& path) {
   auto bytes = read_text(path);
   auto const n = static_cast<std::int64_t>(bytes.size());
   if (n == 0 || n % record != 0)
-    throw std::invalid_argument(fmt::format("--data: {} must have records of {} bytes, got {} bytes", path.string(), record, n));
+    throw std::invalid_argument(
+        fmt::format("--data: {} must have records of {} bytes, got {} bytes", path.string(), record, n));
   auto const all = torch::from_blob(bytes.data(), {n / record, record}, torch::kByte);
   auto const mean = torch::tensor({0.4914, 0.4822, 0.4465}, torch::kFloat).view({3, 1, 1});
   auto const deviation = torch::tensor({0.2470, 0.2435, 0.2616}, torch::kFloat).view({3, 1, 1});
@@ -68,7 +69,8 @@ class images final : public dataset {
     auto const padded = torch::constant_pad_nd(x, {4, 4, 4, 4});
     auto result = torch::empty_like(x);
     for (std::int64_t i = 0; i < x.size(0); ++i) {
-      auto const part = padded[i].narrow(1, down[i].item<std::int64_t>(), 32).narrow(2, right[i].item<std::int64_t>(), 32);
+      auto const part =
+          padded[i].narrow(1, down[i].item<std::int64_t>(), 32).narrow(2, right[i].item<std::int64_t>(), 32);
       result[i] = flip[i].item<std::int64_t>() == 0 ? part : part.flip(2);
     }
     return result;

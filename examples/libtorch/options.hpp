@@ -32,7 +32,8 @@ struct options {
 
 inline void add_training(CLI::App& app, options& o) {
   app.add_option("--model", o.model)->check(CLI::IsMember({"gpt", "lstm", "resnet"}))->capture_default_str();
-  app.add_option("--data", o.data, "gpt: a text; lstm: a folder with train.txt and valid.txt; resnet: one with CIFAR-10")
+  app.add_option("--data", o.data,
+                 "gpt: a text; lstm: a folder with train.txt and valid.txt; resnet: one with CIFAR-10")
       ->required()
       ->check(CLI::ExistingPath);
   app.add_option("--steps", o.steps)->check(CLI::PositiveNumber);
@@ -53,7 +54,7 @@ inline void add_exchange(CLI::App& app, options& o) {
   app.add_option("--codec", o.codec, "the codec of matrices, such as 'ef(power_sgd(4))'")->capture_default_str();
   app.add_option("--codec-of", o.codec_of, "NAME=CODEC: the codec of one parameter, such as tokens.weight=identity");
   auto* const dense = app.add_option("--dense", o.dense, "MPI_Allreduce after backward, in place of pith's exchange");
-  dense->check(CLI::IsMember({"float", "bfloat16"}))->excludes("--codec");
+  dense->check(CLI::IsMember({"float", "bfloat16"}))->excludes("--codec")->excludes("--bfloat16");
   app.add_flag("--scattered", o.is_scattered, "a tensor per gradient, not one buffer");
   app.add_flag("--no-overlap", o.has_no_overlap, "begin the exchange after backward");
   app.add_flag("--fit-buckets", o.fits_buckets, "compute buckets from the times of the second step");

@@ -6,9 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
@@ -67,21 +69,23 @@ inline std::map<std::string, std::int64_t> frequent_words(std::vector<std::strin
   return numbers;
 }
 
+inline torch::Tensor numbered(std::vector<std::string> const& words,
+                              std::map<std::string, std::int64_t> const& numbers) {
+  auto const unknown = numbers.find("<unk>");
+  if (unknown == numbers.end()) throw std::invalid_argument("--data: train.txt must have the word <unk>, got none");
+  auto all = std::vector<std::int64_t>();
+  for (auto const& word : words) {
+    auto const found = numbers.find(word);
+    all.push_back(found == numbers.end() ? unknown->second : found->second);
+  }
+  return torch::tensor(all);
+}
+
 /// The words of train.txt and valid.txt in a folder. All but the most frequent words count as "<unk>".
 inline tokens read_words(std::filesystem::path const& folder, std::int64_t most) {
   auto const training = words_of(read_text(folder / "train.txt"));
   auto const numbers = frequent_words(training, static_cast<std::size_t>(most));
-  auto const unknown = numbers.find("<unk>");
-  if (unknown == numbers.end()) throw std::invalid_argument("--data: train.txt must have the word <unk>, got none");
-  auto const numbered = [&](std::vector<std::string> const& words) {
-    auto all = std::vector<std::int64_t>();
-    for (auto const& word : words) {
-      auto const found = numbers.find(word);
-      all.push_back(found == numbers.end() ? unknown->second : found->second);
-    }
-    return torch::tensor(all);
-  };
-  return {numbered(training), numbered(words_of(read_text(folder / "valid.txt"))),
+  return {numbered(training, numbers), numbered(words_of(read_text(folder / "valid.txt")), numbers),
           static_cast<std::int64_t>(numbers.size())};
 }
 

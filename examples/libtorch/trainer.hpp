@@ -18,12 +18,17 @@
 #include <mpi.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace pith_libtorch {
 
@@ -33,7 +38,7 @@ struct task {
   std::unique_ptr<dataset> data;
 };
 
-inline task task_of(options const& o) {
+inline task made_task(options const& o) {
   if (o.model == "gpt") {
     auto of = read_characters(o.data);
     auto model = std::make_shared<gpt>(gpt_size(), of.kinds);
@@ -47,14 +52,25 @@ inline task task_of(options const& o) {
   return {std::make_shared<resnet20>(), std::make_unique<images>(o.data, o.seed)};
 }
 
+/// The initial parameters depend on the seed alone.
+inline task task_of(options const& o) {
+  torch::set_num_threads(o.threads);
+  torch::manual_seed(o.seed);
+  auto made = made_task(o);
+  if (o.is_bfloat16) made.model->to(torch::kBFloat16);
+  return made;
+}
+
 /// --codec for matrices, but --codec-of for the parameters that it names.
-inline codec_texts codecs_of(options const& o) {
+inline codec_texts codecs_of(options const& o, named_tensors const& parameters) {
   auto named = std::map<std::string, std::string>();
   for (auto const& text : o.codec_of) {
     auto const end = text.find('=');
-    if (end == std::string::npos)
-      throw std::invalid_argument(fmt::format("--codec-of: must be NAME=CODEC, got {}", text));
-    named[text.substr(0, end)] = text.substr(end + 1);
+    auto const name = text.substr(0, end);
+    if (end == text.npos) throw std::invalid_argument(fmt::format("--codec-of: must be NAME=CODEC, got {}", text));
+    if (!parameters.contains(name))
+      throw std::invalid_argument(fmt::format("--codec-of: the model has no parameter {}", name));
+    named[name] = text.substr(end + 1);
   }
   return [named, others = matrices(o.codec)](pith::tensor_spec const& tensor) {
     auto const found = named.find(tensor.name);
@@ -65,16 +81,16 @@ inline codec_texts codecs_of(options const& o) {
 class trainer {
  public:
   trainer(options const& o, place at)
-      : options_(o), setting_(setting_of(o)), at_(at), comm_(pith::runtime::mpi(MPI_COMM_WORLD, std::chrono::seconds(o.timeout))) {
-    torch::set_num_threads(o.threads);
-    torch::manual_seed(o.seed);
-    task_ = task_of(o);
-    auto const parts = at.ranks * o.micro_steps;
-    if (setting_.batch % parts != 0)
-      throw std::invalid_argument(fmt::format("--batch: must be a multiple of {} ranks x micro-steps, got {}", parts, setting_.batch));
-    if (o.is_bfloat16) task_.model->to(torch::kBFloat16);
-    gradients_ = averaging_of(o);
-    updates_ = std::make_unique<descent>(setting_, task_.model->parameters());
+      : options_(o),
+        setting_(setting_of(o)),
+        at_(at),
+        comm_(pith::runtime::mpi(MPI_COMM_WORLD, std::chrono::seconds(o.timeout))),
+        task_(task_of(o)),
+        gradients_(averaging_of(o)),
+        updates_(setting_, task_.model->parameters()) {
+    if (setting_.batch % parts() == 0) return;
+    throw std::invalid_argument(fmt::format("--batch: must be a multiple of {}, which is ranks x micro-steps, got {}",
+                                            parts(), setting_.batch));
   }
 
   void run() {
@@ -96,7 +112,7 @@ class trainer {
   /// Equal bits of the parameters give equal digests.
   std::uint64_t digest() {
     std::uint64_t all = 0;
-    for (auto const& p : updates_->floats()) {
+    for (auto const& p : updates_.floats()) {
       auto const bytes = std::string_view(static_cast<char const*>(p.data_ptr()), p.nbytes());
       all = 31 * all + std::hash<std::string_view>()(bytes);
     }
@@ -111,32 +127,34 @@ class trainer {
         .is_overlapped = !o.has_no_overlap,
         .exchange = {.seed = o.seed, .bucket_bytes = o.bucket_bytes, .trace = o.trace.empty() ? nullptr : &trace_}};
     auto const of = task_.model->named_parameters();
-    if (o.is_bfloat16) return std::make_unique<compressed_averaging<pith::bfloat16>>(comm_, of, codecs_of(o), hooks);
-    return std::make_unique<compressed_averaging<float>>(comm_, of, codecs_of(o), hooks);
+    if (o.is_bfloat16)
+      return std::make_unique<compressed_averaging<pith::bfloat16>>(comm_, of, codecs_of(o, of), hooks);
+    return std::make_unique<compressed_averaging<float>>(comm_, of, codecs_of(o, of), hooks);
   }
-  training_state state() { return {*task_.model, *task_.data, *updates_, *gradients_}; }
+  std::int64_t parts() const { return at_.ranks * options_.micro_steps; }
+  training_state state() { return {*task_.model, *task_.data, updates_, *gradients_}; }
 
   /// The ranks divide each batch, and each rank divides its part into micro-steps. Returns the mean loss of the rank.
   double train(std::int64_t step) {
     auto const batch = task_.data->draw("training", setting_.batch);
-    auto const parts = at_.ranks * options_.micro_steps;
-    auto const x = batch.x.chunk(parts), y = batch.y.chunk(parts);
+    auto const x = batch.x.chunk(parts()), y = batch.y.chunk(parts());
+    auto const first = at_.rank * options_.micro_steps, last = first + options_.micro_steps - 1;
     seed_dropout(step);
     gradients_->zero_grad();
     auto total = 0.0;
-    for (std::int64_t i = 0; i < options_.micro_steps; ++i) {
-      auto const part = static_cast<std::size_t>(at_.rank * options_.micro_steps + i);
-      auto const loss = task_.model->loss({x[part], y[part]}) / options_.micro_steps;
-      if (i + 1 < options_.micro_steps) gradients_->accumulate(loss);
-      else gradients_->backward(loss);
+    for (auto part = first; part <= last; ++part) {
+      auto const i = static_cast<std::size_t>(part);
+      auto const loss = task_.model->loss({x[i], y[i]}) / options_.micro_steps;
+      part < last ? gradients_->accumulate(loss) : gradients_->backward(loss);
       total += loss.item<double>();
     }
-    updates_->step(step);
+    updates_.step(step);
     return total;
   }
   /// A function of the seed, the step and the rank, so that a checkpoint needs no random state of a rank.
   void seed_dropout(std::int64_t step) const {
-    torch::manual_seed((options_.seed * 1'000'003 + static_cast<std::uint64_t>(step)) * 65'536 + static_cast<std::uint64_t>(at_.rank));
+    auto const number = options_.seed * 1'000'003 + static_cast<std::uint64_t>(step);
+    torch::manual_seed(number * 65'536 + static_cast<std::uint64_t>(at_.rank));
   }
 
   bool is_evaluated(std::int64_t step) const {
@@ -181,7 +199,7 @@ class trainer {
   pith::any_communicator comm_;
   task task_;
   std::unique_ptr<averaging> gradients_;
-  std::unique_ptr<descent> updates_;
+  descent updates_;
   double seconds_ = 0;
 };
 
