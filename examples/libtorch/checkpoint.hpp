@@ -81,6 +81,12 @@ class checkpoint {
     return value.toInt();
   }
 
+  static torch::Tensor tensor(torch::serialize::InputArchive& archive, std::string const& name) {
+    auto value = torch::Tensor();
+    archive.read(name, value);
+    return value;
+  }
+
   template <class T>
   static torch::serialize::OutputArchive saved(T const& of) {
     auto archive = torch::serialize::OutputArchive();
@@ -107,15 +113,9 @@ class checkpoint {
   static void load_training(training_state const& of, torch::serialize::InputArchive& all) {
     load_part(all, "model", of.model);
     load_part(all, "optimizer", of.updates.optimizer());
-    auto value = torch::Tensor();
-    for (auto& [split, draws] : of.data.draws()) {
-      all.read("draws of " + split, value);
-      draws.set_state(value);
-    }
-    for (std::size_t i = 0; i < of.updates.floats().size(); ++i) {
-      all.read(fmt::format("parameter {}", i), value);
-      of.updates.floats()[i].data().copy_(value);
-    }
+    for (auto& [split, draws] : of.data.draws()) draws.set_state(tensor(all, "draws of " + split));
+    for (std::size_t i = 0; i < of.updates.floats().size(); ++i)
+      of.updates.floats()[i].data().copy_(tensor(all, fmt::format("parameter {}", i)));
   }
 
   std::filesystem::path folder_;

@@ -79,17 +79,17 @@ class calling_hook final : public torch::autograd::FunctionPostHook {
   std::function<void()> call_;
 };
 
-/// Replaces the gradients of a model by their means over the ranks. Each parameter has a hook, which passes the gradient
-/// to the exchange as soon as backward has added it up.
+/// Replaces the gradients of a model by their means over the ranks. A hook of each parameter passes the gradient to the
+/// exchange as soon as backward has added it up.
 ///
 ///     hooks.zero_grad();
 ///     hooks.accumulate(loss_of(part));       // all micro-steps but the last: gradients add up, nothing is sent
 ///     hooks.backward(loss_of(last_part));    // the gradients are now means, equal on all ranks
 ///     optimizer.step();
 ///
-///   requires    In is float, or pith::bfloat16 for parameters of kBFloat16. All ranks have equal parameters, in the same
-///               order. The communicator, and the trace in the options, outlive this object. One thread runs backward,
-///               which is the case on a CPU
+///   requires    In is float, or pith::bfloat16 for parameters of kBFloat16. All ranks have equal parameters, in the
+///               same order. The communicator and the trace in the options outlive this object. One thread runs
+///               backward, which is the case on a CPU
 ///   owns        the exchange, and the buffer of flat gradients. A gradient that backward leaves undefined counts as 0
 ///   errors      std::invalid_argument, and those of pith::gradient_exchange. If backward throws on a rank, this rank
 ///               gives up the step. The other ranks throw pith::communication_error after the communicator's timeout

@@ -43,6 +43,12 @@ place begin_mpi(int& argc, char**& argv) {
   return {rank, ranks};
 }
 
+/// MPI_Finalize would wait for the other ranks.
+[[noreturn]] void fail(place at, char const* error) {
+  fmt::print(stderr, "train: rank {}: {}\n", at.rank, error);
+  std::_Exit(1);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -52,9 +58,10 @@ int main(int argc, char** argv) {
     run(parse_options(app, argc, argv), at);
   } catch (CLI::CallForHelp const&) {
     if (at.rank == 0) fmt::print("{}", app.help());
+  } catch (c10::Error const& error) {
+    fail(at, error.what_without_backtrace());
   } catch (std::exception const& error) {
-    fmt::print(stderr, "train: rank {}: {}\n", at.rank, error.what());
-    std::_Exit(1);  // MPI_Finalize would wait for the other ranks
+    fail(at, error.what());
   }
   MPI_Finalize();
 }

@@ -53,13 +53,16 @@ inline void add_training(CLI::App& app, options& o) {
 inline void add_exchange(CLI::App& app, options& o) {
   app.add_option("--codec", o.codec, "the codec of matrices, such as 'ef(power_sgd(4))'")->capture_default_str();
   app.add_option("--codec-of", o.codec_of, "NAME=CODEC: the codec of one parameter, such as tokens.weight=identity");
-  auto* const dense = app.add_option("--dense", o.dense, "MPI_Allreduce after backward, in place of pith's exchange");
-  dense->check(CLI::IsMember({"float", "bfloat16"}))->excludes("--codec")->excludes("--bfloat16");
   app.add_flag("--scattered", o.is_scattered, "a tensor per gradient, not one buffer");
   app.add_flag("--no-overlap", o.has_no_overlap, "begin the exchange after backward");
   app.add_flag("--fit-buckets", o.fits_buckets, "compute buckets from the times of the second step");
   app.add_option("--bucket-bytes", o.bucket_bytes)->check(CLI::PositiveNumber);
   app.add_option("--timeout", o.timeout, "seconds until a lost rank is an error")->check(CLI::PositiveNumber);
+  auto* const dense = app.add_option("--dense", o.dense, "one MPI_Allreduce after backward, in place of the exchange");
+  dense->check(CLI::IsMember({"float", "bfloat16"}));
+  for (auto const* other : {"--bfloat16", "--codec", "--codec-of", "--scattered", "--no-overlap", "--fit-buckets",
+                            "--bucket-bytes", "--timeout", "--report", "--trace"})
+    dense->excludes(other);
 }
 
 inline void add_files(CLI::App& app, options& o) {
@@ -78,8 +81,8 @@ inline void add_files(CLI::App& app, options& o) {
 inline options parse_options(CLI::App& app, int argc, char const* const* argv) {
   options o;
   add_training(app, o);
-  add_exchange(app, o);
   add_files(app, o);
+  add_exchange(app, o);
   app.parse(argc, argv);
   return o;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# examples/libtorch/run.sh — installs missing packages, builds the trainer on libtorch, and runs four ranks for a few steps.
+# examples/libtorch/run.sh — installs missing packages, builds the trainer on libtorch, and trains on four ranks.
 #
 #   examples/libtorch/run.sh [--wikitext2 DIR] [--cifar10 DIR]    DIR: train.txt and valid.txt; data_batch_1.bin and
 #                                                                 test_batch.bin; each may be compressed by xz

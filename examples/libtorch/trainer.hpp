@@ -95,15 +95,15 @@ class trainer {
 
   void run() {
     auto out = losses(options_.out, at_.rank == 0);
-    auto step = options_.resume.empty() ? 0 : checkpoint(options_.resume, at_).load(state());
-    for (; step <= setting_.steps; ++step) {
+    auto const first = options_.resume.empty() ? 0 : checkpoint(options_.resume, at_).load(state());
+    for (auto step = first; step <= setting_.steps; ++step) {
       auto const validation = is_evaluated(step) ? validate() : std::vector<double>();
       auto const begun = std::chrono::steady_clock::now();
       auto const training = train(step);
       seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
       out.write(step, seconds_, training, validation);
       if (is_evaluated(step)) report(step);
-      if (options_.fits_buckets && step == 1) gradients_->fit_buckets();
+      if (options_.fits_buckets && step == first + 1) gradients_->fit_buckets();
       if (!options_.save.empty() && (step + 1) % options_.save_every == 0) save(step + 1);
     }
     write_trace();

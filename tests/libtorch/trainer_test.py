@@ -136,7 +136,7 @@ def test_a_checkpoint_with_other_codecs_is_refused(data, tmp_path):
 
 def test_report_and_trace(data, tmp_path):
     report, trace = tmp_path / "report.jsonl", tmp_path / "trace.json"
-    options = ["--codec", CODEC, "--report", report, "--trace", trace, "--fit-buckets"]
+    options = ["--report", report, "--trace", trace, "--fit-buckets"]
     train(2, *options_of("gpt", data, 4), "--evaluate-every", 2, *options)
     lines = [json.loads(line) for line in report.read_text().splitlines()]
     assert [line["step"] for line in lines if "tensors" in line] == [0, 2, 4]
