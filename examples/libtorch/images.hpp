@@ -29,8 +29,8 @@ inline samples read_images(std::filesystem::path const& path) {
   return {(pixels - mean) / deviation, all.select(1, 0).to(torch::kLong)};
 }
 
-/// The files data_batch_*.bin of a folder for training, and test_batch.bin for validation. Training images are shifted by
-/// up to four pixels and flipped at random.
+/// A folder's files data_batch_*.bin for training, and test_batch.bin for validation. Training images are shifted by up
+/// to four pixels and flipped, at random.
 class images final : public dataset {
  public:
   images(std::filesystem::path const& folder, std::uint64_t seed)

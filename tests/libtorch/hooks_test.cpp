@@ -90,6 +90,12 @@ bool are_equal(std::vector<torch::Tensor> const& a, std::vector<torch::Tensor> c
 
 std::string const codecs[] = {"identity", "two_shot(qsgd<8>)", "ef(top_k(0.1)|qsgd<8>)", "ef(power_sgd(2))"};
 
+/// Backward throws when it reaches this tensor.
+torch::Tensor throwing(torch::Tensor const& h) {
+  h.register_hook([](torch::Tensor const&) -> torch::Tensor { throw std::runtime_error("out of memory"); });
+  return h;
+}
+
 named_tensors named(std::string const& name, torch::Tensor const& p) {
   auto all = named_tensors();
   all.insert(name, p);
@@ -98,8 +104,8 @@ named_tensors named(std::string const& name, torch::Tensor const& p) {
 
 }  // namespace
 
-// The gradient of sum(t * (x w^T)) / B is t^T x / B. Each of its B terms passes at most B + N roundings, of relative error
-// u: the sums over samples, over ranks, and two divisions. One process has the same bound. So both differ by at most
+// The gradient of sum(t * (x w^T)) / B is t^T x / B. Each of its B terms passes at most B + N roundings of relative
+// error u, in the sums over samples and over ranks. One process has the same bound. So both differ by at most
 // 2 (B + N) u |t|^T |x| / B to first order in u, and 3 in place of 2 covers the rest.
 TEST_CASE("the mean gradient is that of one process with the whole batch") {
   auto at = ranks();
@@ -141,6 +147,20 @@ TEST_CASE("flat and scattered gradients, with and without overlap, have the same
   }
 }
 
+TEST_CASE("flat gradients are neighbours, and hooks exchange the last layer first") {
+  auto at = ranks();
+  for (auto const is_overlapped : {true, false}) {
+    auto const of = model::random();
+    auto hooks =
+        exchange_hooks<float>(at.comm, of.parameters(), matrices("identity"), {.is_overlapped = is_overlapped});
+    hooks.backward(of.loss(at.part(batch(0))));
+    CHECK(of.bias.grad().data_ptr<float>() == of.first.grad().data_ptr<float>() + inputs * inputs);
+    CHECK(of.second.grad().data_ptr<float>() == of.bias.grad().data_ptr<float>() + inputs);
+    auto const report = hooks.exchange().report();
+    CHECK((report.tensors[2].ready_seconds < report.tensors[0].ready_seconds) == is_overlapped);
+  }
+}
+
 TEST_CASE("an exchange with error feedback differs from dense means, and all ranks have the same bits") {
   auto at = ranks();
   auto const dense = mean_gradients(at, "identity", {}), sparse = mean_gradients(at, "ef(top_k(0.1))", {});
@@ -172,7 +192,7 @@ TEST_CASE("micro-steps add up, and only the last one is exchanged") {
     auto const reference = model::random();
     for (auto const& part : parts) reference.loss(part).backward();
     for (std::size_t i = 0; i < 3; ++i) {
-      // Two means of N values in different orders differ by at most 2 N u times the mean of their sizes, to first order.
+      // Two means of N values, added in other orders, differ by at most 2 N u times their mean size, to first order.
       auto const own_gradient = reference.gradients()[i];
       auto const bound = 3 * static_cast<double>(at.size) * std::ldexp(1.0, -24) * at.mean(own_gradient.abs());
       CHECK(((of.gradients()[i] - at.mean(own_gradient)).abs() <= bound).all().item<bool>());
@@ -219,7 +239,7 @@ TEST_CASE("gradients of bfloat16 are exchanged as bfloat16") {
     hooks.backward((w * (2 * at.rank)).sum());  // the mean of 0, 2, 4, ... is size - 1
     CHECK((w.grad().scalar_type() == torch::kBFloat16));
     CHECK(torch::equal(w.grad().to(torch::kFloat), torch::full({4, 8}, static_cast<double>(at.size - 1))));
-    CHECK(hooks.exchange().report().total.dense_bytes == 2.0 * 32 * 2 * (at.size - 1) / at.size);
+    CHECK(hooks.exchange().report().total.dense_bytes == static_cast<double>(2 * 64 * (at.size - 1) / at.size));
   }
 }
 
@@ -293,6 +313,18 @@ TEST_CASE("wrong parameters are refused") {
                        std::invalid_argument);
 }
 
+TEST_CASE("a step can follow an error before the first bucket") {
+  auto comm = pith::runtime::mpi(MPI_COMM_SELF);
+  auto const of = model::random();
+  auto hooks = exchange_hooks<float>(comm, of.parameters(), matrices("identity"));
+  CHECK_THROWS_WITH_AS(hooks.backward(throwing(of.loss(batch(0)) * 2)), "out of memory", std::runtime_error);
+  hooks.zero_grad();
+  hooks.backward(of.loss(batch(0)));
+  auto const same = model::random();
+  same.loss(batch(0)).backward();
+  CHECK(are_equal(of.gradients(), same.gradients()));
+}
+
 // The last tests: a rank that gives up a step leaves a transfer of the other ranks without an end.
 namespace {
 
@@ -309,11 +341,6 @@ void check_throwing(torch::Tensor (*throwing_loss)(model const&, torch::Tensor c
                          pith::communication_error);
   }
   MPI_Barrier(MPI_COMM_WORLD);
-}
-
-torch::Tensor throwing(torch::Tensor const& h) {
-  h.register_hook([](torch::Tensor const&) -> torch::Tensor { throw std::runtime_error("out of memory"); });
-  return h;
 }
 
 }  // namespace
