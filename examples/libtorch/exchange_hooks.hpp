@@ -90,7 +90,7 @@ class calling_hook final : public torch::autograd::FunctionPostHook {
 ///   requires    In is float, or pith::bfloat16 for parameters of kBFloat16. All ranks have equal parameters, in the
 ///               same order. The communicator and the trace in the options outlive this object. One thread runs
 ///               backward, which is the case on a CPU
-///   owns        the exchange, and the buffer of flat gradients. A gradient that backward leaves undefined counts as 0
+///   owns        the exchange and its state. The gradients own their memory. An undefined gradient counts as 0
 ///   errors      std::invalid_argument, and those of pith::gradient_exchange. If backward throws on a rank, this rank
 ///               gives up the step. The other ranks throw pith::communication_error after the communicator's timeout
 template <class In>
@@ -140,8 +140,9 @@ class exchange_hooks {
  private:
   /// Checks what reading a gradient through its address needs.
   static void require_readable(std::string const& name, torch::Tensor const& p) {
-    if (!p.is_cpu() || !p.is_contiguous() || p.scalar_type() != c10::CppTypeToScalarType<element>::value)
-      throw std::invalid_argument("exchange_hooks: " + name + " must be contiguous, on the CPU and of type " +
+    if (p.layout() != torch::kStrided || !p.is_cpu() || !p.is_contiguous() ||
+        p.scalar_type() != c10::CppTypeToScalarType<element>::value)
+      throw std::invalid_argument("exchange_hooks: " + name + " must be dense, contiguous, on the CPU and of type " +
                                   c10::toString(c10::CppTypeToScalarType<element>::value) + ", got " + p.toString());
   }
   static std::vector<torch::Tensor> trained(named_tensors const& of) {

@@ -304,10 +304,10 @@ TEST_CASE("wrong parameters are refused") {
     exchange_hooks<float>(at.comm, named("w", p), matrices("identity"));
   };
   CHECK_THROWS_WITH_AS(make(model::trainable(torch::ones({2}, torch::kDouble))),
-                       "exchange_hooks: w must be contiguous, on the CPU and of type Float, got CPUDoubleType",
+                       "exchange_hooks: w must be dense, contiguous, on the CPU and of type Float, got CPUDoubleType",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(make(torch::ones({2, 3}).t().requires_grad_()),
-                       "exchange_hooks: w must be contiguous, on the CPU and of type Float, got CPUFloatType",
+                       "exchange_hooks: w must be dense, contiguous, on the CPU and of type Float, got CPUFloatType",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(make(torch::ones({2})), "exchange_hooks: a parameter must require a gradient, got none",
                        std::invalid_argument);
@@ -323,6 +323,16 @@ TEST_CASE("a step can follow an error before the first bucket") {
   auto const same = model::random();
   same.loss(batch(0)).backward();
   CHECK(are_equal(of.gradients(), same.gradients()));
+}
+
+TEST_CASE("sparse gradients are refused") {
+  auto comm = pith::runtime::mpi(MPI_COMM_SELF);
+  auto const words = model::trainable(torch::ones({4, 2}));
+  auto hooks =
+      exchange_hooks<float>(comm, named("words", words), matrices("identity"), {.gradients = layout::scattered});
+  auto const loss = torch::embedding(words, torch::tensor({1, 2}), -1, false, true).sum();
+  CHECK_THROWS_WITH_AS(hooks.backward(loss), doctest::Contains("the gradient of words must be dense"),
+                       std::invalid_argument);
 }
 
 // The last tests: a rank that gives up a step leaves a transfer of the other ranks without an end.
