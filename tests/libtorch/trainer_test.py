@@ -152,7 +152,7 @@ WRONG = {
     "--codec-of tokens.weight": "--codec-of: must be NAME=CODEC, got tokens.weight",
     "--codec-of token.weight=identity": "--codec-of: the model has no parameter token.weight",
     "--batch 3": "--batch: must be a multiple of 2, which is ranks x micro-steps, got 3",
-    "--dense float --codec identity": "--dense excludes --codec",
+    "--dense float --codec identity": "--codec excludes --dense",
 }
 
 
