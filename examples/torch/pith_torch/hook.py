@@ -9,8 +9,9 @@ def hook(state, bucket):
     """A communication hook: ddp.register_comm_hook(pith_torch.State(...), pith_torch.hook).
 
     The hook passes the gradients of a bucket to pith's exchange and returns. A thread of the exchange encodes them and
-    calls the collectives, during the rest of backward. All ranks call the collectives in the same order, which does not
-    depend on DDP's buckets. The states belong to parameters, so DDP may rebuild its buckets.
+    calls the collectives, during the rest of backward; for CUDA tensors, a stream of the exchange replaces the thread.
+    All ranks call the collectives in the same order, which does not depend on DDP's buckets. The states belong to
+    parameters, so DDP may rebuild its buckets.
     """
     return state.backward.add(bucket)
 
@@ -42,7 +43,7 @@ class Backward:
         self._missing.difference_update(numbers)
         if bucket.is_last() and self._missing:
             self._refuse_missing()
-        future = torch.futures.Future()
+        future = torch.futures.Future(devices=[d for d in [self._state.device] if d.type == "cuda"])
         self._buckets.append((future, bucket.buffer()))
         if not self._missing:
             self._thread.submit(self._finish, self._step, self._buckets)

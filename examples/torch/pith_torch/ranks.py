@@ -30,8 +30,8 @@ class Collectives:
     find_unused_parameters and SyncBatchNorm. Calls of two threads have no common order on all ranks.
     """
 
-    def __init__(self, group, timeout):
-        self.group, self.timeout = group, timeout
+    def __init__(self, group, timeout, device):
+        self.group, self.timeout, self.device = group, timeout, device
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         self.backend = dist.get_backend(group)
 
@@ -65,18 +65,18 @@ class Collectives:
         colors = [None] * self.size
         dist.all_gather_object(colors, color, group=self.group)
         members = [self._global(rank) for rank in range(self.size) if colors[rank] == color]
-        return Collectives(new_group(members, self.timeout, self.backend), self.timeout)
+        return Collectives(new_group(members, self.timeout, self.backend), self.timeout, self.device)
 
     def _global(self, rank):
         return dist.get_global_rank(self.group, rank)
 
     def require(self):
         """Raises NotImplementedError on all ranks if the backend lacks a collective."""
-        ones = torch.ones(self.size, dtype=torch.uint8)
+        ones = torch.ones(self.size, dtype=torch.uint8, device=self.device)
         calls = {
             "all_gather": lambda: self.all_gather(ones[:1], torch.empty_like(ones)),
             "all_to_all_single": lambda: self.all_to_all(ones, torch.empty_like(ones)),
-            "all_reduce": lambda: self.all_reduce(torch.ones(1), "sum"),
+            "all_reduce": lambda: self.all_reduce(ones[:1].float(), "sum"),
         }
         for name, call in calls.items():
             try:
@@ -102,14 +102,19 @@ def same_ranks(group, timeout):
 class ProcessGroup:
     """This process is one rank of a torch process group."""
 
-    def __init__(self, group, timeout):
+    def __init__(self, group, timeout, device):
         if not dist.is_initialized():
             raise RuntimeError("pith_torch: State needs torch.distributed.init_process_group(), or LocalRanks(n)")
-        self.collectives = Collectives(same_ranks(group, timeout), timeout)
+        self.collectives = Collectives(same_ranks(group, timeout), timeout, device)
         self.collectives.require()
         self.size = self.collectives.size
         self.ranks = [self.collectives.rank]
-        self.communicators = [_core.communicator(self.collectives)]
+
+    def communicators(self, device):
+        """A communicator for each rank of this process, for tensors on the device."""
+        if device.type == "cuda":
+            return [_core.cuda_communicator(self.collectives, device.index)]
+        return [_core.communicator(self.collectives)]
 
     def each(self, call):
         """[call(i)] for each rank i of this process, counted from 0."""
@@ -132,7 +137,7 @@ class ProcessGroup:
 
     def largest(self, values):
         """The largest value of all ranks; `values` has those of this process."""
-        largest = torch.tensor([max(values)], dtype=torch.float32)
+        largest = torch.tensor([max(values)], dtype=torch.float32, device=self.collectives.device)
         self.collectives.all_reduce(largest, "max").wait()
         return largest.item()
 
@@ -150,7 +155,10 @@ class LocalRanks:
         self.ranks = list(range(size))
         self._group = _core.LocalGroup(size)
         self._threads = ThreadPoolExecutor(size)
-        self.communicators = [self._group.communicator(rank) for rank in self.ranks]
+
+    def communicators(self, device):
+        of_host = [self._group.communicator(rank) for rank in self.ranks]
+        return [_core.local_cuda_communicator(c) for c in of_host] if device.type == "cuda" else of_host
 
     def each(self, call):
         """[call(i)] for each rank i, with one thread per rank."""

@@ -7,6 +7,7 @@ import math
 import torch
 
 from . import _core
+from .device import CudaStep, cuda_exchanges, require_cuda
 from .hook import Backward
 from .ranks import LocalRanks, ProcessGroup
 from .step import EXCHANGES, Step, element_type, is_dense
@@ -32,27 +33,29 @@ class State:
     bucket_bytes      the maximum bytes of gradients that are encoded and sent together; None means pith's default
     timeout           a datetime.timedelta: the time after which a collective that a lost rank does not join fails
 
-    All arguments must be equal on all ranks; otherwise every rank raises an error. Gradients are on the CPU, and have
-    elements of float32, bfloat16 or float16. A gradient with rows x columns is compressed as a matrix; a convolution has
-    one row per output channel.
+    All arguments must be equal on all ranks; otherwise every rank raises an error. Gradients are on the CPU or on one
+    CUDA device, and have elements of float32, bfloat16 or float16. A gradient with rows x columns is compressed as a
+    matrix; a convolution has one row per output channel.
 
     If a gradient of any rank is not finite, all means of the step are NaN on all ranks, and all residuals and other
     states stay as they were before the step.
     """
 
     def __init__(self, group, codec, named_parameters, *, scaler=None, seed=0, bucket_bytes=None, timeout=TIMEOUT):
-        self._ranks = group if isinstance(group, LocalRanks) else ProcessGroup(group, timeout)
+        named_parameters = [(name, p) for name, p in named_parameters if p.requires_grad]
+        self.device = device_of(named_parameters)
+        self._ranks = group if isinstance(group, LocalRanks) else ProcessGroup(group, timeout, self.device)
         self._scaler, self._scale = scaler, None
         parameters = self._ranks.agree(lambda: self._described(codec, named_parameters))
-        make = EXCHANGES[self.dtype]
+        make, self._make_step = makers(self.dtype, self.device)
+        communicators = self._ranks.communicators(self.device)
         options = {"seed": seed, "bucket_bytes": bucket_bytes, "keeps_last_state": True}
-        self._exchanges = self._ranks.each(lambda i: make(self._ranks.communicators[i], parameters, **options))
+        self._exchanges = self._ranks.each(lambda i: make(communicators[i], parameters, **options))
         self._backward = None if isinstance(group, LocalRanks) else Backward(self)
 
-    def _described(self, codec, named_parameters):
-        named = [(name, p) for name, p in named_parameters if p.requires_grad]
+    def _described(self, codec, named):
         for name, p in named:
-            require_supported(name, p)
+            require_supported(name, p, self.device)
         self.names = [name for name, _ in named]
         self.parameters = [p for _, p in named]
         self.dtype = element_type(p.dtype for p in self.parameters)
@@ -83,7 +86,7 @@ class State:
     def begin(self):
         """A step for each rank of this process."""
         self._follow_scaler()
-        return [Step(exchange, self.dtype) for exchange in self._exchanges]
+        return [self._make_step(exchange, self.dtype) for exchange in self._exchanges]
 
     def finish(self, steps):
         """Waits until the gradients of all steps are means."""
@@ -174,6 +177,11 @@ class State:
         return values if isinstance(self._ranks, LocalRanks) else values[0]
 
 
+def makers(dtype, device):
+    """The functions that make exchanges and steps."""
+    return (cuda_exchanges(dtype, device), CudaStep) if device.type == "cuda" else (EXCHANGES[dtype], Step)
+
+
 def take_trace(rank, exchange):
     trace = {"began": exchange.trace_began, **json.loads(exchange.trace(rank))}
     exchange.clear_trace()
@@ -201,11 +209,22 @@ def describe(layout, dtype, shape, device):
     return f"{layout} {dtype} of shape {shape} on {device}".replace("torch.", "")
 
 
-def require_supported(name, parameter):
+def device_of(named):
+    """The device of the first parameter."""
+    found = named[0][1].device if named else torch.device("cpu")
+    if found.type == "cuda":
+        require_cuda()
+    return found
+
+
+def require_supported(name, parameter, device):
     if parameter.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         raise TypeError(f'pith_torch: gradients must be float32, bfloat16 or float16, got {parameter.dtype} of "{name}"')
-    if parameter.device.type != "cpu":
-        raise TypeError(f'pith_torch: parameters must be on the CPU, got {parameter.device} of "{name}"')
+    if parameter.device.type not in ("cpu", "cuda") or parameter.device != device:
+        raise TypeError(
+            f'pith_torch: parameters must be on the CPU or one CUDA device, got {parameter.device} of "{name}", where '
+            f"the first parameter is on {device}"
+        )
 
 
 def rows_and_columns(shape):

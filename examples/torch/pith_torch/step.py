@@ -36,24 +36,28 @@ class Step:
     that no NaN reaches a codec's state before restore().
     """
 
+    is_finite = True
+
     def __init__(self, exchange, dtype):
         self._exchange, self._dtype = exchange, dtype
         self._copies = []
         self.gradients = []
-        self.is_finite = True
         exchange.begin()
 
     def add(self, parameter, gradient):
         values = flat(gradient)
         self.gradients.append(values)
-        if not math.isfinite(torch.linalg.vector_norm(values, math.inf) if values.numel() else 0):
-            self.is_finite = False
-            values.zero_()
+        self._replace_non_finite(values)
         if values.dtype != self._dtype:
             copy = values.to(self._dtype)
             self._copies.append((values, copy))
             values = copy
         self._exchange.ready(parameter, values)
+
+    def _replace_non_finite(self, values):
+        if not math.isfinite(torch.linalg.vector_norm(values, math.inf) if values.numel() else 0):
+            self.is_finite = False
+            values.zero_()
 
     def wait(self):
         self._exchange.wait()

@@ -1,14 +1,17 @@
 // exchange.hpp — the exchange of one rank's gradients, with the arguments that Python passes.
 #pragma once
 
-#include <pith/comm/any_communicator.hpp>
 #include <pith/comm/trace.hpp>
 #include <pith/core/error.hpp>
+#include <pith/exchange/exchange_options.hpp>
 #include <pith/exchange/report_lines.hpp>
-#include <pith/runtime.hpp>
+#include <pith/exchange/tensor_spec.hpp>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <chrono>
 #include <cstddef>
@@ -31,22 +34,24 @@ struct parameter {
   std::string codec;
 };
 
-/// An exchange of one rank's gradients, whose elements have the type In.
+/// An exchange of one rank's gradients, whose elements have the type In. `Place` has the types of the memory in which the
+/// gradients lie: on_host (module.cpp) or on_device (device_exchange.cuh).
 ///
 ///   requires    the communicator outlives this object; only one thread at a time uses this object
 ///   errors      those of pith::gradient_exchange, as ValueError (std::invalid_argument) and RuntimeError
-template <class In>
+template <class In, class Place>
 class exchange {
  public:
-  using values = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  using communicator = typename Place::communicator;
+  using values = nb::ndarray<nb::ndim<1>, nb::c_contig, typename Place::device>;
 
-  /// If keeps_last_state, save(1) returns the state before the last step.
-  exchange(pith::any_communicator& comm, std::vector<parameter> const& parameters, std::uint64_t seed,
+  /// If keeps_last_state, save(1) returns the state before the last step. `stream` is the address of the CUDA stream.
+  exchange(communicator& comm, std::vector<parameter> const& parameters, std::uintptr_t stream, std::uint64_t seed,
            std::optional<std::size_t> bucket_bytes, bool keeps_last_state) {
     auto next = parameters.begin();
     made_.emplace(
-        pith::runtime::executor(), comm, tensors_of(parameters),
-        [&](pith::tensor_spec const&) { return pith::runtime::parse<In>((next++)->codec); },
+        Place::executor(stream), comm, tensors_of(parameters),
+        [&](pith::tensor_spec const&) { return Place::template parse<In>((next++)->codec); },
         pith::exchange_options{
             .seed = seed, .bucket_bytes = bucket_bytes, .trace = &trace_, .is_recoverable = keeps_last_state});
   }
@@ -102,7 +107,34 @@ class exchange {
   }
 
   pith::exchange_trace trace_;
-  std::optional<pith::runtime::gradient_exchange<In>> made_;
+  std::optional<typename Place::template exchange<In>> made_;
 };
+
+template <class In, class Place>
+void bind_exchange(nb::module_& m, char const* name) {
+  using namespace nb::literals;
+  using type = exchange<In, Place>;
+  using without_gil = nb::call_guard<nb::gil_scoped_release>;
+  nb::class_<type>(m, name)
+      .def(nb::init<typename type::communicator&, std::vector<parameter> const&, std::uintptr_t, std::uint64_t,
+                    std::optional<std::size_t>, bool>(),
+           nb::keep_alive<1, 2>(), without_gil(), "communicator"_a, "parameters"_a, nb::kw_only(), "stream"_a = 0,
+           "seed"_a, "bucket_bytes"_a.none(), "keeps_last_state"_a)
+      .def("begin", &type::begin, without_gil())
+      .def("ready", &type::ready, "parameter"_a, "gradient"_a.noconvert(), without_gil())
+      .def("wait", &type::wait, without_gil())
+      .def("abandon", &type::abandon, without_gil())
+      .def_prop_ro("has_failed", &type::has_failed)
+      .def("rescale", &type::rescale, "factor"_a, without_gil())
+      .def("fit_buckets", &type::fit_buckets, without_gil())
+      .def_prop_ro("buckets", &type::buckets)
+      .def("fed_back", &type::fed_back, "parameter"_a)
+      .def("save", &type::save, "steps_back"_a = 0)
+      .def("load", &type::load, "state"_a)
+      .def("report", &type::report)
+      .def("trace", &type::trace, "rank"_a)
+      .def_prop_ro("trace_began", &type::trace_began)
+      .def("clear_trace", &type::clear_trace);
+}
 
 }  // namespace pith_torch

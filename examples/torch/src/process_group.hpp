@@ -1,6 +1,7 @@
 // process_group.hpp — a communicator on a Python object with the collectives of a torch process group.
 #pragma once
 
+#include <pith/codec/transfer.hpp>
 #include <pith/comm/communicator.hpp>
 #include <pith/core/error.hpp>
 
@@ -70,21 +71,29 @@ class work {
   python_object of_;
 };
 
-/// A communicator whose collectives are methods of a Python object (pith_torch/process_group.py):
+/// The device of tensors, as DLPack numbers devices.
+struct device_of_tensors {
+  int type = nb::device::cpu::value;
+  int number = 0;
+};
+
+/// A communicator whose collectives are methods of a Python object (pith_torch/ranks.py):
 ///
 ///     all_gather(mine, all), all_to_all(mine, all), all_reduce(x, "sum" or "max"), send_recv(mine, to, theirs, source)
 ///
 /// The arguments are tensors that share memory with the exchange. The methods return a torch.distributed.Work, or None
 /// if there is nothing to wait for. split(color) returns such an object for the ranks of a color.
 ///
-///   requires    the interpreter must live while calls run. Calls need no GIL; they take it
+///   requires    the interpreter must live while calls run. Calls need no GIL; they take it. For CUDA tensors, the
+///               exchange's stream is torch's current stream in the calling thread
 ///   errors      pith::communication_error with the text of Python's exception
 class process_group {
  public:
-  explicit process_group(nb::object collectives)
+  explicit process_group(nb::object collectives, device_of_tensors device = {})
       : collectives_(std::move(collectives)),
         rank_(nb::cast<unsigned>(collectives_.get().attr("rank"))),
-        size_(nb::cast<unsigned>(collectives_.get().attr("size"))) {}
+        size_(nb::cast<unsigned>(collectives_.get().attr("size"))),
+        device_(device) {}
 
   unsigned rank() const { return rank_; }
   unsigned size() const { return size_; }
@@ -98,9 +107,12 @@ class process_group {
     return call("all_to_all", [&] { return method("all_to_all")(tensor_of(mine), tensor_of(all)); });
   }
   template <pith::executor E, class T>
-  work all_reduce(E const&, pith::span<T, pith::host_space> x, pith::reduction how) {
+  work all_reduce(E const&, pith::span<T, pith::space_of<E>> x, pith::reduction how) {
+    return all_reduce(pith::kind_of<T>(), x.data(), x.size(), how);
+  }
+  work all_reduce(pith::element_kind kind, void* x, std::size_t n, pith::reduction how) {
     auto const name = how == pith::reduction::sum ? "sum" : "max";
-    return call("all_reduce", [&] { return method("all_reduce")(tensor_of(x), name); });
+    return call("all_reduce", [&] { return method("all_reduce")(tensor_of(kind, x, n), name); });
   }
   template <pith::executor E>
   work send_recv(E const&, pith::span_on<E, std::byte const> mine, unsigned to, pith::span_on<E, std::byte> theirs,
@@ -108,13 +120,12 @@ class process_group {
     return call("send_recv", [&] { return method("send_recv")(tensor_of(mine), to, tensor_of(theirs), from); });
   }
   process_group split(unsigned color) {
-    return in_python("split", [&] { return process_group(method("split")(color)); });
+    return in_python("split", [&] { return process_group(method("split")(color), device_); });
   }
 
  private:
-  template <class T>
-  static nb::dlpack::dtype type_of() {
-    switch (pith::kind_of<std::remove_const_t<T>>()) {
+  static nb::dlpack::dtype type_of(pith::element_kind kind) {
+    switch (kind) {
       case pith::element_kind::f64: return nb::dtype<double>();
       case pith::element_kind::f32: return nb::dtype<float>();
       case pith::element_kind::i32: return nb::dtype<std::int32_t>();
@@ -125,13 +136,15 @@ class process_group {
     }
     return nb::dtype<std::uint8_t>();
   }
-  /// A torch tensor that refers to the memory of x.
-  template <class T, class Space>
-  static nb::object tensor_of(pith::span<T, Space> x) {
-    auto const shape = x.size();
-    auto const data = const_cast<std::remove_const_t<T>*>(x.data());
-    auto const array = nb::ndarray<nb::pytorch>(data, 1, &shape, nb::handle(), nullptr, type_of<T>());
+  /// A torch tensor that refers to n elements at x.
+  nb::object tensor_of(pith::element_kind kind, void* x, std::size_t n) const {
+    auto const array =
+        nb::ndarray<nb::pytorch>(x, 1, &n, nb::handle(), nullptr, type_of(kind), device_.type, device_.number);
     return nb::cast(array, nb::rv_policy::reference);
+  }
+  template <class Byte, class Space>
+  nb::object tensor_of(pith::span<Byte, Space> x) const {
+    return tensor_of(pith::element_kind::bytes, const_cast<std::byte*>(x.data()), x.size());
   }
   template <class F>
   static work call(char const* collective, F const& f) {
@@ -142,6 +155,7 @@ class process_group {
 
   python_object collectives_;
   unsigned rank_, size_;
+  device_of_tensors device_;
 };
 
 }  // namespace pith_torch
