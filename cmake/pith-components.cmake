@@ -1,6 +1,8 @@
 # The optional parts of pith. The build and the installed package make them here, in the same way.
 include(${CMAKE_CURRENT_LIST_DIR}/pith-cuda-toolkit.cmake)
 set(pith_components blas cublas cuda eigen mpi nccl runtime runtime_mpi thrust)
+set(PITH_RUNTIME_ELEMENTS "float;bfloat16" CACHE STRING "Element types of pith::runtime: float;bfloat16, or float alone")
+set_property(CACHE PITH_RUNTIME_ELEMENTS PROPERTY STRINGS "float;bfloat16" float)
 
 # Makes pith::<name>; or sets pith_<name>_MISSING to what that needs, in words.
 function(pith_add_component name)
@@ -90,8 +92,9 @@ function(pith_compile_runtime name)
   endif()
   set(names mpi)
   if(name STREQUAL "runtime")
-    set(names any_codec compressor executor gradient_exchange)
-    foreach(element float bfloat16)
+    pith_require_runtime_elements()
+    set(names any_codec c_interface compressor executor gradient_exchange)
+    foreach(element IN LISTS PITH_RUNTIME_ELEMENTS)
       list(APPEND names codec_${element} fed_back_${element} stages_1_${element} stages_2_${element} stages_3_${element})
     endforeach()
   endif()
@@ -103,7 +106,19 @@ function(pith_compile_runtime name)
                                                 COMPILE_WARNING_AS_ERROR OFF)
   target_compile_options(pith_${name} PRIVATE -O3)
   target_compile_definitions(pith_${name} PUBLIC PITH_RUNTIME)  # the names do not depend on -march
+  if(name STREQUAL "runtime" AND NOT bfloat16 IN_LIST PITH_RUNTIME_ELEMENTS)
+    target_compile_definitions(pith_${name} PUBLIC PITH_RUNTIME_WITHOUT_BFLOAT16)
+  endif()
   target_link_libraries(pith_${name} PUBLIC pith::pith ${ARGN})
+endfunction()
+
+# The codecs for bfloat16 contain codecs for float.
+function(pith_require_runtime_elements)
+  set(others ${PITH_RUNTIME_ELEMENTS})
+  list(REMOVE_ITEM others float bfloat16)
+  if(others OR NOT float IN_LIST PITH_RUNTIME_ELEMENTS)
+    message(FATAL_ERROR "pith: PITH_RUNTIME_ELEMENTS must be float or float;bfloat16, got ${PITH_RUNTIME_ELEMENTS}")
+  endif()
 endfunction()
 
 # Makes pith::cblas of a BLAS that knows C.

@@ -3,6 +3,8 @@
 #   pith_add_compile_fail_tests(compile_fail/chain.cpp)     each section is refused, in the expected words; by other
 #                                                           compilers than the project's: long
 #   pith_add_header_tests(mpi pith/comm/mpi.hpp)            each header compiles alone, and twice, and all in both orders
+#   pith_add_c_header_tests(mpi pith/runtime_mpi.h)         each C header compiles alone in C99, C11 and C++98
+#   pith_add_cxx17_tests(pith/pith.hpp)                     a compiler for C++17 stops after one sentence
 #   pith_add_compile_tests(fuzz/fuzz_state.cpp)             sources compile that the default tier does not build
 #   pith_add_kernel_test(device/signs device/on_stream.cu LEAST 60 DEFINES -DX)   for sm_80 and sm_90 so many kernels
 #                                                           are made, none spills registers; long
@@ -128,6 +130,42 @@ function(pith_add_header_test name checker)
   add_test(NAME ${name} COMMAND ${pith_check_${checker}} -I${PROJECT_SOURCE_DIR}/include "${pith_system_includes}"
                                 ${includes} /dev/null COMMAND_EXPAND_LISTS)
   set_tests_properties(${name} PROPERTIES LABELS static)
+endfunction()
+
+# Headers listed after mpi need MPI.
+function(pith_add_c_header_tests)
+  cmake_parse_arguments(PARSE_ARGV 0 for "" "" "mpi")
+  set(headers ${for_UNPARSED_ARGUMENTS})
+  if(TARGET pith::mpi)
+    list(APPEND headers ${for_mpi})
+  endif()
+  set(check -pedantic -Wall -Wextra -Werror -fsyntax-only)
+  foreach(header IN LISTS headers)
+    foreach(standard c99 c11 c++98)
+      set(compiler ${CMAKE_C_COMPILER} -x c)
+      if(standard STREQUAL "c++98")
+        set(compiler ${CMAKE_CXX_COMPILER} -x c++ -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX)
+      endif()
+      add_test(NAME headers/${header}/${standard}
+               COMMAND ${compiler} -std=${standard} ${check} -I${PROJECT_SOURCE_DIR}/include "${pith_system_includes}"
+                       -include ${header} -include ${header} /dev/null COMMAND_EXPAND_LISTS)
+      set_tests_properties(headers/${header}/${standard} PROPERTIES LABELS static)
+    endforeach()
+  endforeach()
+endfunction()
+
+function(pith_add_cxx17_tests)
+  foreach(header IN LISTS ARGN)
+    foreach(checker IN LISTS pith_checkers)
+      if(NOT checker STREQUAL "nvcc")
+        add_test(NAME cxx17/${header}/${checker}
+                 COMMAND ${CMAKE_COMMAND} "-DEXPECTED=pith needs C++20: compile with -std=c++20" -DLINES=20
+                         -P ${PROJECT_SOURCE_DIR}/cmake/expect-compile-error.cmake -- ${pith_check_${checker}} -std=c++17
+                         -I${PROJECT_SOURCE_DIR}/include -include ${header} /dev/null)
+        set_tests_properties(cxx17/${header}/${checker} PROPERTIES LABELS static)
+      endif()
+    endforeach()
+  endforeach()
 endfunction()
 
 # What the optional parts of pith include; not what compilers search by themselves, whose order -isystem would change.

@@ -22,6 +22,8 @@
 #                                                    with either MPI; labels mpi and, of 200, long
 #   pith_add_mpi_test(comm/x_test RANKS 2 FUNNELED)  ... with MPI that other threads may not call
 #   pith_add_python_test(wire/decode "data/*.frame") a Python script on the files that match; label cpu
+#   pith_add_python_test(x/y "" LABELS long ARGUMENTS cc)   ... with more labels, and with arguments before the files
+#   pith_add_c_test(runtime/c_test pith::runtime RUN mpiexec -n 3)   a C program; labels cpu and long
 #
 # Labels: threads and ranks run under the thread sanitizer, ranks in --long only; long is left out of the default tier.
 # Compiling takes most of a test run. So test programs have the loops of host executors for one instruction set, and are
@@ -195,16 +197,27 @@ function(pith_find_mpich)
   target_link_libraries(pith_test_mpich INTERFACE ${words})
 endfunction()
 
+function(pith_add_c_test name library)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "RUN")
+  string(REPLACE / _ target ${name})
+  add_executable(${target} ${name}.c)
+  target_link_libraries(${target} PRIVATE ${library})
+  pith_build_with(long ${target})
+  add_test(NAME ${name} COMMAND ${arg_RUN} $<TARGET_FILE:${target}>)
+  set_tests_properties(${name} PROPERTIES LABELS "cpu;long" ENVIRONMENT "${pith_mpi_environment}")
+endfunction()
+
 function(pith_add_python_test name files)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "ARGUMENTS;LABELS")
   find_package(Python3 COMPONENTS Interpreter QUIET)
   file(GLOB found CONFIGURE_DEPENDS ${files})
   if(Python3_Interpreter_FOUND)
-    add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py ${found})
+    add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py ${arg_ARGUMENTS} ${found})
   else()
     add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "skipped: Python 3 was not found")
     set_tests_properties(${name} PROPERTIES SKIP_REGULAR_EXPRESSION "^skipped")
   endif()
-  set_tests_properties(${name} PROPERTIES LABELS cpu)
+  set_tests_properties(${name} PROPERTIES LABELS "cpu;${arg_LABELS}")
 endfunction()
 
 # Open MPI as root, with more ranks than cores, on one machine that may forbid ptrace and has no ssh; MPICH without

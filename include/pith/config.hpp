@@ -4,7 +4,8 @@
 #include <bit>
 
 #if __cplusplus < 202002L
-#error "pith needs C++20: compile with -std=c++20 (for nvcc too); ignore the errors after this one"
+#error "pith needs C++20: compile with -std=c++20 (for nvcc too)"
+#include "pith_needs_cxx20"  // no such file, so the compiler stops here
 #endif
 
 // The flags that -ffast-math implies are rejected too, if the compiler defines macros for these flags. clang++ 14

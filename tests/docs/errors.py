@@ -17,6 +17,7 @@ TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|//[^\n]*|::|->|&&|\|
 INVALID = "std::invalid_argument"
 THROWING = {
     "require": (INVALID, "pith::", 1),
+    "require_argument": (INVALID, "*function*: ", 2),
     "require_wire": ("wire_error", "pith::wire::", 1),
 }
 FAILING = {"comm/threads.hpp": ("communication_error", "pith::thread_communicator: ", 0), "comm/detail/mpi_request.hpp": ("communication_error", "", 0)}
@@ -39,6 +40,7 @@ WORDS = [
     (r"empty\(\) \? \"no further line\"", "*line*"),
     (r"proposal\(", ": *proposal*."),
     (r"listed\(", "*list*"),
+    (r"pith_version", "*version*"),
     (r"least == most", " to *more*"),
     (r"most == 1 \?", " arguments"),
     (r"syntax\.hpp: others", ""),

@@ -67,7 +67,7 @@ def hits(path):
 
 def files(paths):
     for path in map(pathlib.Path, paths):
-        inside = sorted(p for p in path.rglob("*") if p.suffix in (".md", ".hpp", ".cuh", ".cpp", ".cu")) if path.is_dir() else [path]
+        inside = sorted(p for p in path.rglob("*") if p.suffix in (".md", ".h", ".hpp", ".cuh", ".cpp", ".cu")) if path.is_dir() else [path]
         yield from (p for p in inside if p.name != "CHANGELOG.md")
 
 

@@ -110,9 +110,9 @@ TEST_CASE("ranks that agree hear nothing") { CHECK(told_of(1, model, top_k(0.1),
 
 TEST_CASE("another density is named with its tensor") {
   CHECK(told_of(2, model, top_k(0.2), {}) ==
-        "pith::gradient_exchange: rank 2 differs from rank 0 in tensor 0: \"weight\" of 64 elements in 8 rows, codec "
+        "pith::gradient_exchange: rank 2 differs from rank 0 in tensor 0: \"weight\" of 8 x 8, codec "
         "ef(top_k(0.2)), "
-        "not \"weight\" of 64 elements in 8 rows, codec ef(top_k(0.1))");
+        "not \"weight\" of 8 x 8, codec ef(top_k(0.1))");
 }
 
 TEST_CASE("another codec of one tensor is named") {
@@ -124,25 +124,25 @@ TEST_CASE("another codec of one tensor is named") {
     pith::make_exchange<float>(pith::seq, comm, model, policy);
   });
   CHECK(odd ==
-        "pith::gradient_exchange: rank 1 differs from rank 0 in tensor 2: \"head\" of 40 elements in 8 rows, codec "
+        "pith::gradient_exchange: rank 1 differs from rank 0 in tensor 2: \"head\" of 8 x 5, codec "
         "identity, not "
-        "\"head\" of 40 elements in 8 rows, codec ef(top_k(0.1))");
+        "\"head\" of 8 x 5, codec ef(top_k(0.1))");
 }
 
 TEST_CASE("a tensor that is missing is named") {
   CHECK(told_of(1, {model[0], model[1]}, top_k(0.1), {}) ==
-        "pith::gradient_exchange: rank 1 differs from rank 0 in tensor 2: none, not \"head\" of 40 elements in 8 rows, "
+        "pith::gradient_exchange: rank 1 differs from rank 0 in tensor 2: none, not \"head\" of 8 x 5, "
         "codec "
         "ef(top_k(0.1))");
   CHECK(told_of(1, {model[0], model[2]}, top_k(0.1), {}) ==
-        "pith::gradient_exchange: rank 1 differs from rank 0 in tensor 1: \"head\" of 40 elements in 8 rows, codec "
+        "pith::gradient_exchange: rank 1 differs from rank 0 in tensor 1: \"head\" of 8 x 5, codec "
         "ef(top_k(0.1)), "
         "not "
-        "\"bias\" of 8 elements in 1 rows, codec ef(top_k(0.1))");
+        "\"bias\" of 8 elements, codec ef(top_k(0.1))");
   auto more = model;
   more.push_back({"more", {5}});
   CHECK(told_of(2, more, top_k(0.1), {}) ==
-        "pith::gradient_exchange: rank 2 differs from rank 0 in tensor 3: \"more\" of 5 elements in 1 rows, codec "
+        "pith::gradient_exchange: rank 2 differs from rank 0 in tensor 3: \"more\" of 5 elements, codec "
         "ef(top_k(0.1)), not "
         "none");
 }
@@ -150,7 +150,7 @@ TEST_CASE("a tensor that is missing is named") {
 TEST_CASE("another order or shape of tensors is named") {
   CHECK(told_of(1, {model[1], model[0], model[2]}, top_k(0.1), {})
             .find("rank 1 differs from rank 0 in tensor 0: \"bias\"") != std::string::npos);
-  CHECK(told_of(1, {model[0], model[1], {"head", {40, 4}}}, top_k(0.1), {}).find("\"head\" of 40 elements in 4 rows") !=
+  CHECK(told_of(1, {model[0], model[1], {"head", {40, 4}}}, top_k(0.1), {}).find("\"head\" of 4 x 10") !=
         std::string::npos);
 }
 

@@ -188,8 +188,8 @@ TEST_CASE("ranks that change to different codecs hear which and where, and go on
     codecs[1] = codecs[1].at(comm.rank() == 2 ? 0.25 : 0.5);
     CHECK_THROWS_WITH_AS(
         ex.change(codecs),
-        "pith::gradient_exchange: rank 2 differs from rank 0 in tensor 1: \"bias\" of 40 elements in 1 rows, codec "
-        "ef(rated(top_k(0.25))), not \"bias\" of 40 elements in 1 rows, codec ef(rated(top_k(0.5)))",
+        "pith::gradient_exchange: rank 2 differs from rank 0 in tensor 1: \"bias\" of 40 elements, codec "
+        "ef(rated(top_k(0.25))), not \"bias\" of 40 elements, codec ef(rated(top_k(0.5)))",
         pith::agreement_error);
     CHECK(ex.codecs()[1].name() == "ef(rated(top_k(0.1)))");
     auto sum = received(ex, comm.rank(), 3, [](exchange&, int) {});

@@ -484,8 +484,8 @@ TEST_CASE("ranks that say other nodes hear of it when their exchange is built") 
                         auto const codec = hierarchical(identity(), identity(), comm.rank() == 3 ? 4 : 2);
                         pith::make_exchange<float>(pith::seq, comm, {{"w", {100}}}, codec);
                       }),
-      "pith::gradient_exchange: rank 3 differs from rank 0 in tensor 0: \"w\" of 100 elements in 1 rows, codec "
-      "hierarchical(identity,identity,4), not \"w\" of 100 elements in 1 rows, codec hierarchical(identity,identity,2)",
+      "pith::gradient_exchange: rank 3 differs from rank 0 in tensor 0: \"w\" of 100 elements, codec "
+      "hierarchical(identity,identity,4), not \"w\" of 100 elements, codec hierarchical(identity,identity,2)",
       pith::agreement_error);
 }
 

@@ -148,7 +148,7 @@ def errors_of_examples(root):
 
 def main():
     design, examples, include = map(pathlib.Path, sys.argv[1:])
-    headers = {str(p.relative_to(include)): p.read_text() for p in sorted(include.rglob("*.?pp")) + sorted(include.rglob("*.cuh"))}
+    headers = {str(p.relative_to(include)): p.read_text() for p in sorted(include.rglob("*.?pp")) + sorted(include.rglob("*.h")) + sorted(include.rglob("*.cuh"))}
     errors = list(errors_of_headers(headers, design.read_text())) + list(errors_of_examples(examples))
     print("\n".join(errors) or f"{len(headers)} headers: no cycle between folders, every detail in its folder")
     return 1 if errors or not headers else 0

@@ -24,6 +24,10 @@ template <class In>
 class any_codec {
   static_assert(std::is_same_v<In, float> || std::is_same_v<In, bfloat16>,
                 "pith::runtime is compiled for float and bfloat16; pith::parse serves other elements");
+#if defined(PITH_RUNTIME_WITHOUT_BFLOAT16)
+  static_assert(std::is_same_v<In, float>,
+                "this pith::runtime is compiled for float only: add bfloat16 to PITH_RUNTIME_ELEMENTS");
+#endif
 
  public:
   std::string name() const;

@@ -22,13 +22,20 @@
 
 namespace pith::inline PITH_ABI::detail {
 
+/// A shape as people write it, such as 4096 x 128.
+inline std::string shape_words(shape const& dims) {
+  if (dims.rows == 1) return text(dims.n, " elements");
+  return dims.rows * dims.columns() == dims.n ? text(dims.rows, " x ", dims.columns())
+                                              : text(dims.n, " elements in ", dims.rows, " rows");
+}
+
 /// One line for each tensor, with its codec.
 template <class Codec>
 std::vector<std::string> described(std::vector<tensor_spec> const& tensors, std::vector<Codec> const& codecs) {
   auto all = std::vector<std::string>();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     auto const& [name, dims] = tensors[i];
-    all.push_back(text('"', name, "\" of ", dims.n, " elements in ", dims.rows, " rows, codec ", codecs[i].name()));
+    all.push_back(text('"', name, "\" of ", shape_words(dims), ", codec ", codecs[i].name()));
   }
   return all;
 }
@@ -72,11 +79,13 @@ template <real In, class Tensors>
 std::string state_words(Tensors& model, typename Tensors::change& next, unsigned rank, std::uint64_t seed) {
   auto words = text(exchange_word, '\n', rank_line(rank, model.ranks()), "\nseed ", seed, "\nelements of ",
                     element_name<In>(), '\n');
-  auto const tensors = described(model.specs(), next.codecs);
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
+  for (std::size_t i = 0; i < model.specs().size(); ++i) {
+    auto const& [name, dims] = model.specs()[i];
     auto fields = field_describer();
     model.fields(i, next, fields);
-    words += tensor_line(tensors[i]) + '\n' + fields.lines;
+    words += tensor_line(text('"', name, "\" of ", dims.n, " elements in ", dims.rows, " rows, codec ",
+                              next.codecs[i].name())) +
+             '\n' + fields.lines;
   }
   return words;
 }

@@ -45,8 +45,10 @@ any_codec<In> parse(std::string_view text) {
 }
 
 template class any_codec<float>;
-template class any_codec<bfloat16>;
 template any_codec<float> parse(std::string_view);
+#if !defined(PITH_RUNTIME_WITHOUT_BFLOAT16)
+template class any_codec<bfloat16>;
 template any_codec<bfloat16> parse(std::string_view);
+#endif
 
 }  // namespace pith::inline PITH_ABI::runtime

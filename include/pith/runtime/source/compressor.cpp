@@ -64,6 +64,8 @@ shape const& compressor<In>::dims() const {
 }
 
 template class compressor<float>;
+#if !defined(PITH_RUNTIME_WITHOUT_BFLOAT16)
 template class compressor<bfloat16>;
+#endif
 
 }  // namespace pith::inline PITH_ABI::runtime

@@ -170,6 +170,8 @@ void gradient_exchange<In>::import_state(span<std::byte const> bytes, std::vecto
 }
 
 template class gradient_exchange<float>;
+#if !defined(PITH_RUNTIME_WITHOUT_BFLOAT16)
 template class gradient_exchange<bfloat16>;
+#endif
 
 }  // namespace pith::inline PITH_ABI::runtime
