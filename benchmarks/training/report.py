@@ -79,12 +79,13 @@ def loss_table(results):
 
 
 def seed_table(results):
-    yield "| seed | dense | bfloat16 |"
-    yield "|---|---|---|"
-    for seed in (1, 2, 3):
-        yield f"| {seed} | " + " | ".join(
-            f"{losses(results / f'gpt_{name}_{seed}.csv')[2000]:.4f}" for name in ("dense", "bfloat16")
-        ) + " |"
+    yield "| codec of the matrices | seed | 20 batches | whole split |"
+    yield "|---|---|---|---|"
+    for name in ("dense", "bfloat16"):
+        for path in sorted(results.glob(f"gpt_{name}_?.csv")):
+            last = rows_of(path)[-1]
+            seed = path.stem.rsplit("_", 1)[1]
+            yield f"| `{CODECS[name]}` | {seed} | {last['validation_loss']} | {last['whole_validation_loss']} |"
 
 
 def links_table(results):
@@ -113,8 +114,10 @@ def main(results, page):
     text = page.read_text()
     for name, table in TABLES.items():
         marks = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        if marks[0] not in text:
+            continue
         body = "\n".join(table(results))
-        text = re.sub(f"(?s)({marks[0]}\n\n).*?(\n\n{marks[1]})", lambda m: m[1] + body + m[2], text)
+        text = re.sub(f"(?s){marks[0]}\n.*?{marks[1]}", lambda _: f"{marks[0]}\n\n{body}\n\n{marks[1]}", text)
     page.write_text(text)
 
 
