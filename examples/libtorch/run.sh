@@ -45,7 +45,8 @@ done
 
 provide $install "${libtorch_packages[@]}"
 build
-unpack "$root/examples/torch/data/shakespeare.txt" "$build/data/shakespeare.txt"
+mkdir -p "$build/data"
+gzip --decompress --stdout "$root/examples/data/shakespeare.txt.gz" >"$build/data/shakespeare.txt"
 train --data "$build/data/shakespeare.txt" --codec 'ef(power_sgd(4))' --steps 20 --evaluate-every 20
 if [[ -n $wikitext2 ]]; then
   for file in train.txt valid.txt; do unpack "$wikitext2/$file" "$build/data/wikitext2/$file"; done

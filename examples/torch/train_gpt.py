@@ -14,7 +14,7 @@ import argparse
 import contextlib
 import csv
 import dataclasses
-import lzma
+import gzip
 import math
 import os
 import pathlib
@@ -30,7 +30,7 @@ from torch.nn import functional
 
 import pith_torch
 
-TEXT = pathlib.Path(__file__).parent / "data" / "shakespeare.txt.xz"
+TEXT = pathlib.Path(__file__).parents[1] / "data" / "shakespeare.txt.gz"
 
 
 @dataclasses.dataclass
@@ -124,7 +124,7 @@ class Text:
     """The first 90 % of a text for training, the rest for validation. Tokens are characters."""
 
     def __init__(self, path, context, seed):
-        opened = lzma.open if path.suffix == ".xz" else open
+        opened = gzip.open if path.suffix == ".gz" else open
         with opened(path, "rt", encoding="utf-8") as file:
             text = file.read()
         characters = sorted(set(text))
@@ -257,7 +257,7 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--evaluate-every", type=int, default=250, help="steps between evaluations; 0: never")
     parser.add_argument("--bucket-mb", type=float, default=25, help="DDP's bucket_cap_mb")
-    parser.add_argument("--data", type=pathlib.Path, default=TEXT, help="a text, or a text compressed by xz")
+    parser.add_argument("--data", type=pathlib.Path, default=TEXT, help="a text, or a text compressed by gzip")
     parser.add_argument("--out", type=pathlib.Path, help="a CSV file; default: standard output")
     options = parser.parse_args()
     options.steps = options.steps or SETTINGS[options.model].steps
