@@ -26,9 +26,9 @@ class Options(ctypes.Structure):
         for name in ("element", "gather_mode", "verification", "threads", "is_weighted", "is_recoverable")]
 
 
-def shared(cxx, library, folder):
+def shared(cxx, archive, folder):
     path = pathlib.Path(folder) / "libpith_test.so"
-    subprocess.run([cxx, "-shared", "-o", path, "-Wl,--whole-archive", library, "-Wl,--no-whole-archive", "-pthread"],
+    subprocess.run([cxx, "-shared", "-o", path, "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive", "-pthread"],
                    check=True)
     return ctypes.CDLL(str(path))
 
@@ -40,23 +40,23 @@ def declared(header):
         yield name, [None if "*" in a else C_TYPES[a.split()[0]] for a in arguments]
 
 
-def declare(library, functions):
-    library.pith_error.restype = ctypes.c_char_p
-    library.pith_communicator_destroy.argtypes = library.pith_exchange_destroy.argtypes = [ctypes.c_void_p]
+def declare(runtime, functions):
+    runtime.pith_error.restype = ctypes.c_char_p
+    runtime.pith_communicator_destroy.argtypes = runtime.pith_exchange_destroy.argtypes = [ctypes.c_void_p]
     for name, arguments in functions:
-        getattr(library, name).argtypes = [kind or ctypes.c_void_p for kind in arguments]
+        getattr(runtime, name).argtypes = [kind or ctypes.c_void_p for kind in arguments]
 
 
 class Refused:
     """Expects that calls return INVALID, with a text that contains words."""
 
-    def __init__(self, library):
-        self.library, self.calls = library, 0
+    def __init__(self, runtime):
+        self.runtime, self.calls = runtime, 0
 
     def __call__(self, words, name, *arguments):
         self.calls += 1
-        status = getattr(self.library, name)(*arguments)
-        error = self.library.pith_error().decode()
+        status = getattr(self.runtime, name)(*arguments)
+        error = self.runtime.pith_error().decode()
         assert status == INVALID and words in error, f"{name}: status {status}, {error!r} lacks {words!r}"
 
 
@@ -65,43 +65,43 @@ def call_with_nothing(refused, functions):
         refused(f"{name}: ", name, *(kind and kind(0) for kind in arguments))
 
 
-def succeed(library, name, *arguments):
-    status = getattr(library, name)(*arguments)
-    assert status == SUCCESS, f"{name}: {library.pith_error().decode()}"
+def succeed(runtime, name, *arguments):
+    status = getattr(runtime, name)(*arguments)
+    assert status == SUCCESS, f"{name}: {runtime.pith_error().decode()}"
 
 
-def made_exchange(library):
+def made_exchange(runtime):
     comm, exchange = ctypes.c_void_p(), ctypes.c_void_p()
     tensors = (Tensor * 2)(Tensor(b"weight", 4, 6), Tensor(b"bias", 1, 4))
     codec = (ctypes.c_char_p * 1)(b"ef(top_k(0.25))")
     options = Options(size=ctypes.sizeof(Options), seed=3)
-    succeed(library, "pith_communicator_make_self", INTERFACE, ctypes.byref(comm))
-    succeed(library, "pith_exchange_make", INTERFACE, comm, tensors, 2, codec, 1, ctypes.byref(options), ctypes.byref(exchange))
-    library.pith_communicator_destroy(comm)
+    succeed(runtime, "pith_communicator_make_self", INTERFACE, ctypes.byref(comm))
+    succeed(runtime, "pith_exchange_make", INTERFACE, comm, tensors, 2, codec, 1, ctypes.byref(options), ctypes.byref(exchange))
+    runtime.pith_communicator_destroy(comm)
     return exchange
 
 
-def use(library, refused):
-    exchange, gradients, state_bytes = made_exchange(library), (ctypes.c_float * 28)(*range(28)), ctypes.c_size_t()
+def use(runtime, refused):
+    exchange, gradients, state_bytes = made_exchange(runtime), (ctypes.c_float * 28)(*range(28)), ctypes.c_size_t()
     refused("must have 28 elements, got 27", "pith_exchange_all_reduce_mean", exchange, gradients, 27, 1)
     refused("call begin() first", "pith_exchange_wait", exchange)
-    succeed(library, "pith_exchange_begin", exchange, gradients, 28, 1)
+    succeed(runtime, "pith_exchange_begin", exchange, gradients, 28, 1)
     refused("tensor must be below 2, got 2", "pith_exchange_ready", exchange, 2)
     refused("wait() first", "pith_exchange_state_bytes", exchange, 0, ctypes.byref(state_bytes))
-    succeed(library, "pith_exchange_wait", exchange)
+    succeed(runtime, "pith_exchange_wait", exchange)
     assert list(gradients) == [0] * 18 + list(range(18, 24)) + [0, 0, 0, 27], list(gradients)
-    succeed(library, "pith_exchange_state_bytes", exchange, 0, ctypes.byref(state_bytes))
+    succeed(runtime, "pith_exchange_state_bytes", exchange, 0, ctypes.byref(state_bytes))
     state = ctypes.create_string_buffer(state_bytes.value)
     refused("bytes must be", "pith_exchange_save", exchange, 0, state, state_bytes.value - 1)
-    succeed(library, "pith_exchange_save", exchange, 0, state, state_bytes.value)
+    succeed(runtime, "pith_exchange_save", exchange, 0, state, state_bytes.value)
     refused("import_state", "pith_exchange_load", exchange, state, state_bytes.value - 1)
-    succeed(library, "pith_exchange_load", exchange, state, state_bytes.value)
-    library.pith_exchange_destroy(exchange)
+    succeed(runtime, "pith_exchange_load", exchange, state, state_bytes.value)
+    runtime.pith_exchange_destroy(exchange)
 
 
-def error_of_thread(library):
+def error_of_thread(runtime):
     found = []
-    thread = threading.Thread(target=lambda: found.append(library.pith_error()))
+    thread = threading.Thread(target=lambda: found.append(runtime.pith_error()))
     thread.start()
     thread.join()
     return found[0]
@@ -111,13 +111,13 @@ def main():
     cxx, archive, header = sys.argv[1:]
     functions = list(declared(pathlib.Path(header).read_text()))
     with tempfile.TemporaryDirectory() as folder:
-        library = shared(cxx, archive, folder)
-        declare(library, functions)
-        refused = Refused(library)
+        runtime = shared(cxx, archive, folder)
+        declare(runtime, functions)
+        refused = Refused(runtime)
         call_with_nothing(refused, functions)
         assert refused.calls == len(functions) >= 19, refused.calls
-        assert library.pith_error() != b"" and error_of_thread(library) == b""
-        use(library, refused)
+        assert runtime.pith_error() != b"" and error_of_thread(runtime) == b""
+        use(runtime, refused)
     print(f"{len(functions)} functions, {refused.calls} wrong calls are refused")
 
 

@@ -26,7 +26,7 @@ def state_with(codecs, make=models.layers):
 @pytest.mark.parametrize("codecs", [["ef(top_k(2))"] * 2, ["top_q(0.1)"] * 2, ["top_k(0.1"] * 2, [""] * 2])
 def test_unknown_texts(codecs):
     for error in run(2, state_with, codecs):
-        assert error is not None and "parse" in error or "top_k" in error, error
+        assert error is not None and ("parse" in error or "top_k" in error), error
 
 
 def test_a_text_that_one_rank_does_not_know():
