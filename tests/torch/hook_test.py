@@ -77,34 +77,48 @@ def replayed(codec, recorded_ranks):
     return means, [state.fed_back(name) for name in state.names]
 
 
-# A backend adds these codecs' payloads in its own order.
-SUMMED = ["identity", "ef(power_sgd(4))", "bypass(ef(top_k(0.01)))"]
+# A backend adds these codecs' payloads in its own order. Two ranks have only one order.
+ADDED = ["identity", "bypass(ef(top_k(0.01)))"]
+SUMMED = [*ADDED, "ef(power_sgd(4))"]
 
 
-def differences(found, expected):
-    """The largest difference of a mean, over the largest mean of its parameter, for each step."""
-    return [max(((a - b).abs().max() / b.abs().max()).item() for a, b in zip(*step)) for step in zip(found, expected)]
-
-
+@pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("codec", [*models.README, *models.RINGS])
-def test_states_belong_to_parameters(codec):
-    processes = run(4, recorded, codec, 20)
+def test_states_belong_to_parameters(codec, ranks):
+    processes = run(ranks, recorded, codec, 20)
     means, residuals = replayed(codec, processes)
-    if codec in SUMMED:
-        return require_rounding(codec, processes, means)
+    if ranks > 2 and codec in SUMMED:
+        return (require_rounding if codec in ADDED else require_rounding_of_orders)(codec, processes, means)
     for rank, (_, found, fed_back) in enumerate(processes):
         assert all(torch.equal(a, b) for step, of in zip(found, means) for a, b in zip(step, of[rank]))
         assert all(torch.equal(a, of[rank]) for a, of in zip(fed_back, residuals))
 
 
-def require_rounding(codec, processes, means):
-    """The means differ by no more than those of the same ranks in another order, which only differ by rounding."""
+def require_rounding(_, processes, means):
+    """A sum of R floats differs from the exact sum by at most R u sum(|x|) / (1 - R u), with u = 2^-24. So two means
+    differ by at most twice this bound, divided by R."""
+    ranks = len(processes)
+    gamma = ranks * 2.0**-24 / (1 - ranks * 2.0**-24)
+    for step, of in enumerate(means):
+        for i, expected in enumerate(of[0]):
+            most = 2 * gamma * sum(gradients[step][i].double().abs() for gradients, _, _ in processes) / ranks
+            assert all(((found[step][i].double() - expected.double()).abs() <= most).all() for _, found, _ in processes)
+
+
+def require_rounding_of_orders(codec, processes, means):
+    """The means differ by no more than those of the same ranks in another order, which only differ by rounding. The
+    factor 4 is measured: PowerSGD has no simple bound, since its orthonormalisation amplifies rounding."""
     reordered, _ = replayed(codec, processes[::-1])
     expected = [of[0] for of in means]
     most = max(differences([of[0] for of in reordered], expected))
     assert 0 < most < 1e-4
     for _, found, _ in processes:
         assert max(differences(found, expected)) < 4 * most
+
+
+def differences(found, expected):
+    """The largest difference of a mean, over the largest mean of its parameter, for each step."""
+    return [max(((a - b).abs().max() / b.abs().max()).item() for a, b in zip(*step)) for step in zip(found, expected)]
 
 
 def channels_last(codec):
