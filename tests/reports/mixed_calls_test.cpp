@@ -149,6 +149,35 @@ TEST_CASE("each error contains the exchange that one rank steps in another order
   }
 }
 
+TEST_CASE("each error contains the rank that skips a step alone") {
+  auto const texts = errors_of(3, [&](comm_type& c) {
+    auto exchange = exchange_of(c, {{"weight", {100}}}, {.verification = pith::verify::each_step});
+    auto g = std::vector<float>(100, 1);
+    step(exchange);
+    exchange.begin(g);
+    if (c.rank() == 2) exchange.skip(), exchange.begin(g);
+    exchange.wait();
+  });
+  for (auto const& text : texts)
+    CHECK(text ==
+          "pith::gradient_exchange: rank 2 differs from rank 0 in the number of begun steps: 3, not 2: all ranks must "
+          "skip() the same steps");
+}
+
+TEST_CASE("ranks that skip the same steps, or import states, go on with verify::each_step") {
+  auto const texts = errors_of(2, [&](comm_type& c) {
+    auto exchange = exchange_of(c, {{"weight", {100}}}, {.verification = pith::verify::each_step});
+    auto g = std::vector<float>(100, 1);
+    exchange.begin(g);
+    exchange.skip();
+    step(exchange);
+    if (c.rank() == 1) exchange.begin(g), exchange.skip();
+    exchange.import_state(exchange.export_state());
+    step(exchange);
+  });
+  for (auto const& text : texts) CHECK(text.empty());
+}
+
 TEST_CASE("two exchanges that step at the same time on one communicator throw only its errors") {
   for (int trial = 0; trial < 20; ++trial) {
     auto const texts = errors_of(2, [&](comm_type& c) {

@@ -5,6 +5,7 @@
 #include <pith/control/rate_controller.hpp>
 #include <pith/core/detail/late_copy.hpp>
 #include <pith/exchange/detail/adaptive_state.hpp>
+#include <pith/exchange/detail/state_order.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 
 #include <algorithm>
@@ -212,6 +213,7 @@ class adaptive_exchange {
     prepare();
     return saved({controller_, step_, learning_rate_}, exchange_.export_state());
   }
+  /// Restores a state that `export_state` returned. The tensors must have the same order as in the exporting exchange.
   /// All ranks call import_state. If the state of one rank is wrong, that rank throws the error of
   /// gradient_exchange::import_state, and the other ranks throw agreement_error. If the ranks' states were saved after
   /// different steps, all ranks throw agreement_error. After these errors, all ranks are unchanged.
@@ -279,6 +281,7 @@ class adaptive_exchange {
     auto const saved = detail::open_adaptive(call, detail::matching_states(call, bytes, controller_words()));
     auto next = restored{controller_, saved.head, saved.exchange};
     next.controller.load(saved.controller);
+    detail::require_order(call, exchange_.tensors(), next.states);
     exchange_.require_state(next.states, codecs_at(choices(next.controller, next.head.step)));
     return next;
   }

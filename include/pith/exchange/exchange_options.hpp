@@ -24,8 +24,8 @@ enum class gather : std::uint8_t {
 enum class verify : std::uint8_t {
   when_built,  ///< once, in the constructor; compares tensors, codecs and options
   each_step,   ///< in the constructor and, for debugging, in each step. The check in a step compares the numbers of
-               ///< exchanges, step counters, codecs and replicated states. This check reads all replicated states, and
-               ///< needs two all-gathers, of 24 and of 8 bytes per rank
+               ///< exchanges and of begun steps, step counters, codecs and replicated states. This check reads all
+               ///< replicated states, and needs two all-gathers, of 24 and of 8 bytes per rank
 };
 
 /// The options of a gradient_exchange. All options except `trace` and `is_recoverable` must be equal on all ranks.

@@ -13,6 +13,7 @@
 #include <pith/exchange/detail/exchange_phase.hpp>
 #include <pith/exchange/detail/exchange_words.hpp>
 #include <pith/exchange/detail/report_sums.hpp>
+#include <pith/exchange/detail/state_order.hpp>
 #include <pith/exchange/exchange_options.hpp>
 #include <pith/exchange/exchange_report.hpp>
 #include <pith/exchange/messages.hpp>
@@ -336,20 +337,21 @@ class gradient_exchange {
   }
 
   /// Restores a state that `export_state` returned. All ranks call import_state(). The exporting exchange may have had
-  /// another gather mode, other buckets, another executor, or another minor version of the library. For a different
-  /// number of ranks, first convert the states with reshard(). With gather::predicted, the next step sends payloads at
-  /// full capacity.
+  /// its tensors in another order, another gather mode, other buckets, another executor, or another minor version of
+  /// the library. Each tensor gets the state of the tensor with the same name. For a different number of ranks, first
+  /// convert the states with reshard(). With gather::predicted, the next step sends payloads at full capacity.
   ///
   ///   errors      std::invalid_argument, before any change, if the bytes are not a state or are damaged, or if the
   ///               state is of another rank, number of ranks, seed, element type, tensor or codec
   void import_state(span<std::byte const> bytes) {
     auto const saved = opened(bytes, codecs());
     model().owe(exec_, saved.owes);
-    auto loaded = detail::field_loader<E>(exec_, saved.states.data());
+    auto loaded = detail::field_loader<E>(exec_, saved.values().data());
     model().fields(loaded);
     exec_.wait();
     model().forget();
     if (auto& copies = engine_->pipeline.copies()) copies->forget(), copies->fit(exec_, model());
+    engine_->pipeline.forget_steps();
     phase_ = phase::idle;
   }
   /// Sets `codecs` as `change()` does, and restores a state that was exported with these codecs. All ranks call
@@ -362,10 +364,9 @@ class gradient_exchange {
     change_to(std::move(codecs), false);
     import_state(bytes);
   }
-  /// Throws if import_state(bytes, codecs) would throw. Changes nothing. Returns the part of `bytes` after the
-  /// description, which contains the values of the states.
-  span<std::byte const> require_state(span<std::byte const> bytes, std::vector<codec_type> const& codecs) const {
-    return opened(bytes, codecs).states;
+  /// Throws if import_state(bytes, codecs) would throw. Changes nothing.
+  void require_state(span<std::byte const> bytes, std::vector<codec_type> const& codecs) const {
+    opened(bytes, codecs);
   }
 
  private:
@@ -384,21 +385,26 @@ class gradient_exchange {
 
   /// A saved state that this exchange can import, and the tensors that have an undelivered residual in it.
   struct opened_state {
-    span<std::byte const> states;
+    span<std::byte const> saved;                   ///< the values, in the order of the saving exchange's tensors
+    std::optional<detail::ordered_state> ordered;  ///< the state in the order of this exchange's tensors, if it differs
     std::vector<bool> owes;
+
+    span<std::byte const> values() const { return ordered ? ordered->parts().states : saved; }
   };
   opened_state opened(span<std::byte const> bytes, std::vector<codec_type> const& codecs) const {
     require_between_steps("import_state");
     detail::require_size(importing, "codecs", tensors().size(), codecs.size(), " entries");
     auto next = model().prepare(exec_, codecs);
-    auto const saved = detail::open_states(importing, bytes);
+    auto const whole = detail::open_states(importing, bytes);
+    auto ordered = detail::in_order_of(importing, tensors(), whole);
+    auto const saved = ordered ? ordered->parts() : whole;
     next.owes.assign(tensors().size(), false);
     next.owes = detail::owing_in(saved.words, state_words(next));
     detail::require_words(importing, state_words(next), saved.words);
     auto size = detail::field_counter();
     for (std::size_t i = 0; i < tensors().size(); ++i) model().fields(i, next, size);
     detail::require_size(importing, "states", size.bytes, saved.states.size(), " bytes");
-    return {saved.states, next.owes};
+    return {whole.states, std::move(ordered), next.owes};
   }
 
   /// Sets the codecs. `keeps_feedback` is false if the caller then imports all states, so that residuals may be lost.

@@ -106,9 +106,6 @@ inline std::string_view ranks_in(std::string_view line) {
   auto const at = line.find(" of ");
   return at == line.npos ? std::string_view() : line.substr(at);
 }
-inline bool has_line(std::string_view words, std::string_view line) {
-  return text('\n', words).find(text('\n', line, '\n')) != std::string::npos;
-}
 
 /// The rests of two descriptions, which begin with the first line that differs.
 struct differing_words {
@@ -122,8 +119,6 @@ struct differing_words {
     if (here.starts_with("rank ") && ranks_in(here) == ranks_in(there))
       return ": each rank saves its own state and imports its own state";
     if (here.starts_with("rank ") && is_exchange) return ": reshard() converts states for another number of ranks";
-    if (here.starts_with("tensor ") && has_line(own_left, there) && has_line(saved_left, here))
-      return ": list the tensors in the order of the job that saved the state";
     return "";
   }
 };

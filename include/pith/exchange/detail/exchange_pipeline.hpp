@@ -125,8 +125,11 @@ class exchange_pipeline {
   void begin_step(double weight) {
     next_ = absorbed_ = 0;
     own_weight_ = weight;
+    ++begun_;
     log_.begin_step();
   }
+  /// Counts the begun steps from zero again, when all ranks import states.
+  void forget_steps() { begun_ = 0; }
   /// Whether a round of the current step has begun. The first round changes states.
   bool has_begun() const { return next_ > 0; }
   /// Runs rounds as long as is_there(bucket) returns true, which means that the bucket's gradients are ready. Returns
@@ -237,7 +240,7 @@ class exchange_pipeline {
 
   void prepare() {
     if (copies_) copies_->take(exec_, tensors_);
-    if (verification_ == verify::each_step) require_equal_states(exec_, comms_.all(), tensors_, number_);
+    if (verification_ == verify::each_step) require_equal_states(exec_, comms_.all(), tensors_, number_, begun_);
     if (weights_) agree_on_weights();
     tensors_.begin_step(exec_);
     for (auto& b : buckets_) b.begin_step(tensors_);
@@ -300,6 +303,7 @@ class exchange_pipeline {
   E exec_;
   sub_communicators<Comm> comms_;
   std::uint32_t number_ = 0;
+  std::uint64_t begun_ = 0;  ///< the steps that this rank has begun, skipped ones included
   tensors tensors_;
   span_log log_;
   verify verification_;

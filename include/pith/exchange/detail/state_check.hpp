@@ -1,4 +1,4 @@
-// pith/exchange/detail/state_check.hpp — a check before a step for equal step counters, codecs and replicated states.
+// pith/exchange/detail/state_check.hpp — a check before a step for equal steps, codecs and replicated states.
 #pragma once
 
 #include <pith/codec/state.hpp>
@@ -83,18 +83,31 @@ void require_same_exchange(E const& exec, Comm& comm, exchanged_tensors<In, E> c
                                  ": all ranks must make the steps of their exchanges in the same order"));
 }
 
-/// Throws on all ranks if the exchange of a rank differs from that of rank 0 in its number, step counters, codecs or
-/// replicated states.
+/// Throws on all ranks if a rank has begun more or fewer steps than rank 0. Then one of them skipped a step alone.
+template <executor E, class Comm>
+void require_same_skips(E const& exec, Comm& comm, std::uint64_t begun) {
+  auto const each = gather_on_host(exec, comm, std::vector(1, begun));
+  auto const rank = first_difference(each, 1).first;
+  if (rank == 0) return;
+  throw agreement_error(sentence("gradient_exchange: rank ", rank,
+                                 " differs from rank 0 in the number of begun steps: ", each[rank], ", not ", each[0],
+                                 ": all ranks must skip() the same steps"));
+}
+
+/// Throws on all ranks if the exchange of a rank differs from that of rank 0 in its number, its number of begun steps,
+/// step counters, codecs or replicated states.
 template <real In, executor E, class Comm>
-void require_equal_states(E const& exec, Comm& comm, exchanged_tensors<In, E>& all, std::uint32_t number) {
+void require_equal_states(E const& exec, Comm& comm, exchanged_tensors<In, E>& all, std::uint32_t number,
+                          std::uint64_t begun) {
   auto const by = calling({caller::check});
   auto const mine = state_digests(exec, all);
-  auto whole = digest() << std::uint64_t{number};
+  auto whole = digest() << std::uint64_t{number} << begun;
   for (auto const& d : mine) whole << d.steps << d.codec << d.replicated;
   auto const summary = std::vector(1, state_digest{mine.empty() ? 0 : mine[0].steps, 0, whole.value()});
   auto const differs = first_difference(gather_on_host(exec, comm, summary), 1).first != 0;
   if (!all_see_difference(exec, comm, differs)) return;
   require_same_exchange(exec, comm, all, number);
+  require_same_skips(exec, comm, begun);
   auto const each = gather_on_host(exec, comm, mine);
   auto const [rank, tensor] = first_difference(each, mine.size());
   if (rank == 0) throw_no_difference();
