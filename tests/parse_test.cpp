@@ -106,6 +106,7 @@ TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
                            "block_int<8>",
                            "block_int<4>(32)",
                            "block_int<2>(0)",
+                           "block_int<2>(32,clip)",
                            "hadamard",
                            "hadamard(64)",
                            "hadamard|qsgd<4>",

@@ -8,6 +8,7 @@
 //   eight_bit(128,floor)                 a853c26fb8594ca6
 //   block_int<8>                         13459c8cac3098e6
 //   block_int<3>(40000)                  52f0480c8db188e6
+//   block_int<2>(32,clip)                4f3ab7e6ecc9f566
 //   qsgd<8>                              cabc04830f5d1385
 //   qsgd<4>(5,24)                        f0a4410430576455
 //   qsgd<3>(3,40000,max)                 ac4333b2df34188b

@@ -28,6 +28,7 @@ void quantizers(F& f) {
     f.execute(pith::natural<9>(), {n});
     f.execute(pith::block_int<8>(), {n});
     f.execute(pith::block_int<3>(20'000), {n});
+    f.execute(pith::block_int<2>(32, pith::options::clip), {n});
     f.execute(pith::eight_bit(), {n});
     f.execute(pith::eight_bit(128, pith::snap::floor), {n});
     f.execute(pith::qsgd<8>(127, 128, pith::norm::max), {n});

@@ -5,13 +5,17 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 #include <stdexcept>
+#include <vector>
 
 #include "support/conform.hpp"
 
 using namespace support;
 using pith::block_int;
+namespace options = pith::options;
 
 namespace {
 
@@ -22,14 +26,46 @@ double scale_of(double largest, int levels) {
   return std::ceil(exact / unit) * unit;
 }
 
+/// The nearest multiples of a scale, up to `levels` of them.
+std::vector<double> rounded(std::vector<double> x, double scale, int levels) {
+  for (auto& v : x) v = scale == 0 ? 0 : std::clamp<double>(std::nearbyint(v / scale), -levels, levels) * scale;
+  return x;
+}
+double largest_of(std::vector<double> const& x) {
+  double largest = 0;
+  for (auto const v : x) largest = std::max(largest, std::abs(v));
+  return largest;
+}
+
 template <int Bits>
 std::vector<double> by_hand(std::vector<double> const& x) {
   constexpr int levels = (1 << (Bits - 1)) - 1;
-  double largest = 0;
-  for (auto const v : x) largest = std::max(largest, std::abs(v));
-  auto y = x;
-  for (auto& v : y) v = largest == 0 ? 0 : std::nearbyint(v / scale_of(largest, levels)) * scale_of(largest, levels);
+  auto const largest = largest_of(x);
+  return rounded(x, largest == 0 ? 0 : scale_of(largest, levels), levels);
+}
+
+/// The bucket x with the scale of the four that has the least squared error.
+std::vector<double> clipped_by_hand(std::vector<double> const& x, int levels) {
+  auto const scale = scale_of(largest_of(x), levels);
+  auto best = rounded(x, scale, levels);
+  for (auto const factor : {0.8, 0.6, 0.45}) {
+    auto const next = rounded(x, scale_of(factor * scale, 1), levels);
+    if (square(minus(x, next)) < square(minus(x, best))) best = next;
+  }
+  return best;
+}
+std::vector<double> clipped_by_hand(std::vector<double> const& x, std::size_t width, int levels) {
+  auto y = std::vector<double>();
+  for (auto rest = std::span(x); !rest.empty(); rest = rest.subspan(std::min(width, rest.size()))) {
+    auto const bucket = rest.first(std::min(width, rest.size()));
+    auto const of_bucket = clipped_by_hand({bucket.begin(), bucket.end()}, levels);
+    y.insert(y.end(), of_bucket.begin(), of_bucket.end());
+  }
   return y;
+}
+
+double relative_error(auto const& codec, std::vector<double> const& x) {
+  return square(minus(x, decoded(codec, x))) / square(x);
 }
 
 }  // namespace
@@ -38,6 +74,8 @@ TEST_CASE("block_int takes any input of any size and type") {
   conforms(block_int<8>());
   conforms(block_int<2>(8));
   conforms(block_int<5>(0));
+  conforms(block_int<2>(32, options::clip));
+  conforms(block_int<4>(256, options::clip));
 }
 
 TEST_CASE("eight numbers by hand") {
@@ -62,6 +100,36 @@ TEST_CASE("each element goes to the nearest multiple, ties to even ones") {
     CHECK(decoded(block_int<3>(0), x) == by_hand<3>(x));
   }
   CHECK(decoded(block_int<8>(), {127, 0.5, 1.5, -2.5, 126.5}) == std::vector<double>{127, 0, 2, -2, 126});
+}
+
+TEST_CASE("with clip, each bucket takes the scale with the least squared error of four") {
+  for (std::size_t const width : {8u, 32u, 128u, 256u}) {
+    for (std::size_t const n : {3 * width, 2 * width + 5, width / 2 + 1}) {
+      auto const x = widen(narrow<float>(normal_vector(n, n)));
+      CHECK(decoded(block_int<2>(width, options::clip), x) == clipped_by_hand(x, width, 1));
+      CHECK(decoded(block_int<3>(width, options::clip), x) == clipped_by_hand(x, width, 3));
+    }
+  }
+}
+
+TEST_CASE("clip divides the squared error of normal values by 2.3 for 2 bits, 1.3 for 3 bits, 1.1 for 4 bits") {
+  auto const x = widen(narrow<float>(normal_vector(1 << 16, 3)));
+  auto const gain = [&](auto const& plain, auto const& clipped) {
+    return relative_error(plain, x) / relative_error(clipped, x);
+  };
+  CHECK(gain(block_int<2>(32), block_int<2>(32, options::clip)) == doctest::Approx(2.3).epsilon(0.05));
+  CHECK(gain(block_int<3>(32), block_int<3>(32, options::clip)) == doctest::Approx(1.3).epsilon(0.05));
+  CHECK(gain(block_int<4>(32), block_int<4>(32, options::clip)) == doctest::Approx(1.1).epsilon(0.05));
+}
+
+TEST_CASE("with clip, zeros stay zero, and NaN spoils its own bucket") {
+  auto const codec = block_int<2>(8, options::clip);
+  CHECK(decoded(codec, std::vector<double>(9)) == std::vector<double>(9));
+  auto x = std::vector<double>(16, 1.0);
+  x[3] = not_a_number;
+  auto const y = decoded(codec, x);
+  CHECK(std::isnan(y[0]));
+  CHECK(y[8] == 1);
 }
 
 TEST_CASE("a bucket of zeros stays zero, and NaN or infinity spoils its own bucket") {
@@ -96,6 +164,12 @@ TEST_CASE("names are those of texts, and a bucket is whole bytes of symbols") {
   CHECK(block_int<8>().name() == "block_int<8>");
   CHECK(block_int<4>(32).name() == "block_int<4>(32)");
   CHECK(block_int<2>(0).name() == "block_int<2>(0)");
+  CHECK(block_int<2>(32, options::clip).name() == "block_int<2>(32,clip)");
+  CHECK(block_int<2>(128, options::clip).name() == "block_int<2>(128,clip)");
+  for (auto const bucket : {0u, 24u, 512u}) CHECK_THROWS_AS(block_int<2>(bucket, options::clip), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(block_int<2>(24, options::clip),
+                       "pith::block_int: with clip, bucket must be 8, 16, 32, 64, 128 or 256, got 24",
+                       std::invalid_argument);
   CHECK_THROWS_WITH_AS(block_int<8>(12), "pith::block_int: bucket must be 0 (whole tensor) or a multiple of 8, got 12",
                        std::invalid_argument);
 }

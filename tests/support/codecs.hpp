@@ -37,6 +37,7 @@ void with_quantizers(std::uint64_t n, F const& f) {
   f(pith::eight_bit(128, pith::snap::floor), pith::shape{n});
   f(pith::block_int<8>(), pith::shape{n});
   f(pith::block_int<3>(40000), pith::shape{n});
+  f(pith::block_int<2>(32, clip), pith::shape{n});
   f(pith::qsgd<8>(), pith::shape{n});
   f(pith::qsgd<4>(5, 24), pith::shape{n});
   f(pith::qsgd<3>(3, 40000, pith::norm::max), pith::shape{n});

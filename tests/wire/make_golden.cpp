@@ -116,6 +116,7 @@ int main(int count, char** arguments) {
                         {"natural9", "natural<9>", {21}},
                         {"eight_bit", "eight_bit", {50}},
                         {"block_int8", "block_int<8>", {261}},
+                        {"block_int2_clip", "block_int<2>(16,clip)", {45}},
                         {"random_blocks", "random_blocks(0.3,4)", {50}, 2},
                         {"random_k_own", "random_k(0.2,none,own)", {37}, 2},
                         {"damped_natural", "damped(natural<8>)", {13}},

@@ -59,6 +59,11 @@ struct rule_types<R, A> {
 ///     double statistic::*members[]                      all members of the statistic, if `merge` merges each member
 ///                                                       separately. Vector instructions can then measure a large
 ///                                                       bucket
+///     scale     candidate(scale, unsigned i)            a scale that may replace a bucket's scale; candidate 0 is the
+///                                                       scale itself. If the member `chooses` is true, a bucket takes
+///                                                       the one of the first `candidates` candidates with the least
+///                                                       squared error. The codec then allows buckets of 2^k elements,
+///                                                       at most 256
 ///     bool      is_sign                                 true if `code` is x < 0. Symbols are then packed directly
 ///
 /// A rule has either all of the functions `measure`, `merge` and `finish`, or none of these. A rule without these

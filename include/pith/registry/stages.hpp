@@ -179,12 +179,14 @@ inline constexpr auto stage_methods = std::tuple(
            [](auto const& t, auto const& f) {
              return f(eight_bit(t.count(0, 0), t.is_second(1, "nearest", "floor") ? snap::floor : snap::nearest));
            }),
-    method("block_int<Bits>", 0, 1,
-           "the nearest of 2^Bits - 1 multiples of a scale, 2 to 8 bits, in buckets of 128; block_int<8>(bucket)",
+    method("block_int<Bits>", 0, 2,
+           "the nearest of 2^Bits - 1 multiples of a scale, 2 to 8 bits, in buckets of 128; block_int<8>(bucket, clip): "
+           "the scale with the least squared error",
            {"block_int<8>", "block_int<2>(8)", "block_int<3>", "block_int<4>(32)", "block_int<5>", "block_int<6>(0)",
-            "block_int<7>"},
+            "block_int<7>", "block_int<2>(32,clip)"},
            [](auto const& t, auto const& f) {
-             auto const of_bits = [&](auto bits) { return f(block_int<bits()>(t.count(0, 128))); };
+             auto const scale = t.is_second(1, "largest", "clip") ? block_scale::clip : block_scale::largest;
+             auto const of_bits = [&](auto bits) { return f(block_int<bits()>(t.count(0, 128), scale)); };
              return detail::with_bits<2, 8>(t, of_bits);
            }),
     method("top_k", 1, 1, "the 1 % of largest magnitude", {"top_k(0.01)", "top_k(0.25)"},

@@ -4,6 +4,7 @@
 #include <pith/core/detail/pack.hpp>
 #include <pith/core/draws.hpp>
 #include <pith/core/team.hpp>
+#include <pith/quantize/detail/best_scales.hpp>
 #include <pith/quantize/detail/bucket_blocks.hpp>
 #include <pith/quantize/quantizer_rule.hpp>
 
@@ -36,6 +37,7 @@ struct quantizer_memory {
   fast_array<refined_of<Rule, A>, Span / octet> refined;
   fast_array<scale_of<Rule, A>, Span / octet> scales;
   fast_array<statistic_of<Rule, A>, Span> lanes;  // a bucket of 2^k + 8 values needs 2^k lanes (row_stride)
+  [[no_unique_address]] candidate_memory<Rule, A, Span / octet> best;
 };
 
 /// Encodes a block whose scales are known. If the source has residual write-back (ext/source.hpp), also stores the

@@ -81,6 +81,9 @@ struct quantize_buckets {
     }
     auto const stride = row_stride(width);
     team.for_each(buckets, [=](std::uint32_t j) { scales[j] = rule.finish(lanes[j * stride], width, A{}); });
+    if constexpr (has_candidates<Rule>) {
+      if (rule.chooses) choose_scales(rule, team, fast, p, 0, buckets, width);
+    }
   }
 
   template <class Team>
@@ -94,6 +97,9 @@ struct quantize_buckets {
     merge_rows(
         team, lanes, 1u, rest, [=](std::uint32_t i) { return rule.measure(p[i]); }, merged<Rule>{rule});
     team.for_each(1u, [=](std::uint32_t) { scales[bucket] = rule.finish(lanes[0], rest, A{}); });
+    if constexpr (has_candidates<Rule>) {
+      if (rule.chooses) choose_scales(rule, team, fast, p, bucket, 1u, rest);
+    }
   }
 };
 
