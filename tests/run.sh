@@ -37,7 +37,7 @@ run_part() {
     host-all) configure host && build_long && check long ;;
     benchmarks) build_benchmarks && check_benchmarks ;;
     device) configure clang && build_device && check_device ;;
-    torch) provide $install "${torch_packages[@]}" && tests/torch/run.sh debian && tests/torch/run.sh newest ;;
+    torch) provide $install "${torch_packages[@]}" && tests/torch/run.sh debian newest ;;
     packages) provide $install "${packages_packages[@]}" && tests/packages/run.sh ;;
     libtorch) provide $install "${libtorch_tests_packages[@]}" && tests/libtorch/run.sh ;;
     *) usage ;;
