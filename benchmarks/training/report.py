@@ -31,18 +31,28 @@ CODECS = {
     "top_k_1": "ef(top_k(0.01))",
     "top_k_1_qsgd8": "ef(top_k(0.01)|qsgd<8>)",
     "scaled_sign": "ef(scaled_sign)",
+    "block_int2": "ef(block_int<2>(32,clip))",
+    "block_int2_two_shot": "ef(two_shot(block_int<2>(32,clip),ef(block_int<2>(32,clip))))",
+    "scaled_sign_32": "ef(scaled_sign(32))",
+    "scaled_sign_32_two_shot": "ef(two_shot(scaled_sign(32),ef(scaled_sign(32))))",
+    "jitter": "identity",
 }
 PEERS = {
     "torch_dense": "DDP without a hook",
     "torch_bfloat16": "torch: `bf16_compress_hook`",
     "torch_power_sgd_one_bucket": "torch: `powerSGD_hook`, one bucket",
 }
+CONTROL = {"jitter": "`identity`, means times 1 + 0.003 u"}
 RATES = {"10mbit": "10 Mbit/s", "100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s"}
 
 
 def rows_of(path):
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
+
+
+def label(name):
+    return {**PEERS, **CONTROL}.get(name) or "`" + CODECS[name].replace("|", "\\|") + "`"
 
 
 def losses(path):
@@ -73,19 +83,18 @@ def loss_table(results):
         path = results / f"gpt_{name}_1.csv"
         if path.exists():
             of = losses(path)
-            text = codec.replace("|", "\\|")
             cells = " | ".join(f"{of[s]:.3f}" for s in steps)
-            yield f"| `{text}` | {sent_bytes(codec) / 1e6:.3f} | {cells} | {of[2000] - dense[2000]:+.3f} |"
+            yield f"| {label(name)} | {sent_bytes(codec) / 1e6:.3f} | {cells} | {of[2000] - dense[2000]:+.3f} |"
 
 
 def seed_table(results):
     yield "| codec of the matrices | seed | 20 batches | whole split |"
     yield "|---|---|---|---|"
-    for name in ("dense", "bfloat16"):
+    for name in ("dense", "bfloat16", "block_int4_two_shot", "block_int2_two_shot"):
         for path in sorted(results.glob(f"gpt_{name}_?.csv")):
             last = rows_of(path)[-1]
             seed = path.stem.rsplit("_", 1)[1]
-            yield f"| `{CODECS[name]}` | {seed} | {last['validation_loss']} | {last['whole_validation_loss']} |"
+            yield f"| {label(name)} | {seed} | {last['validation_loss']} | {last['whole_validation_loss']} |"
 
 
 def links_table(results):
@@ -103,8 +112,7 @@ def links_table(results):
             best = min(seconds_per_step(results / f"links_{rate}_{base}.csv") for base in ("torch_bfloat16", "bfloat16"))
             seconds = seconds_per_step(path)
             cells.append(f"{1000 * seconds:.0f} | {seconds / best:.2f}")
-        text = PEERS.get(name) or "`" + CODECS[name].replace("|", "\\|") + "`"
-        yield f"| {text} | " + " | ".join(cells) + " |"
+        yield f"| {label(name)} | " + " | ".join(cells) + " |"
 
 
 TABLES = {"losses": loss_table, "seeds": seed_table, "links": links_table}

@@ -20,19 +20,23 @@ while (($# > 0)); do
 done
 mkdir -p "$out"
 
-# gpt SEED NAME CODEC
+# gpt SEED NAME CODEC ARGUMENT...
 gpt() {
   local file=$out/gpt_$2_$1.csv
   if [[ -e $file ]]; then return; fi
   OMP_NUM_THREADS=1 "$python" examples/torch/train_gpt.py --local-ranks 4 --codec "$3" --seed "$1" \
-    --evaluate-every 250 --out "$file.part"
+    --evaluate-every 250 --out "$file.part" "${@:4}"
   mv "$file.part" "$file"
 }
+
+int4='block_int<4>'
+int2='block_int<2>(32,clip)'
+signs='scaled_sign(32)'
 
 gpt 1 dense identity
 gpt 1 bfloat16 'cast<bfloat16>'
 gpt 1 block_int8 'two_shot(block_int<8>)'
-gpt 1 block_int4 'ef(block_int<4>)'
+gpt 1 block_int4 "ef($int4)"
 gpt 1 power_sgd_4 'ef(power_sgd(4))'
 gpt 1 power_sgd_16 'ef(power_sgd(16))'
 gpt 1 top_k_1 'ef(top_k(0.01))'
@@ -40,8 +44,15 @@ gpt 1 scaled_sign 'ef(scaled_sign)'
 gpt 1 top_k_1_qsgd8 'ef(top_k(0.01)|qsgd<8>)'
 gpt 1 top_k_10 'ef(top_k(0.1))'
 gpt 1 qsgd8 'two_shot(qsgd<8>)'
-gpt 1 block_int4_two_shot 'ef(two_shot(block_int<4>,ef(block_int<4>)))'
+gpt 1 block_int4_two_shot "ef(two_shot($int4,ef($int4)))"
+gpt 1 block_int2 "ef($int2)"
+gpt 1 block_int2_two_shot "ef(two_shot($int2,ef($int2)))"
+gpt 1 scaled_sign_32 "ef($signs)"
+gpt 1 scaled_sign_32_two_shot "ef(two_shot($signs,ef($signs)))"
+gpt 1 jitter identity --jitter 0.003
 for seed in 2 3; do
   gpt $seed dense identity
   gpt $seed bfloat16 'cast<bfloat16>'
+  gpt $seed block_int4_two_shot "ef(two_shot($int4,ef($int4)))"
+  gpt $seed block_int2_two_shot "ef(two_shot($int2,ef($int2)))"
 done

@@ -211,6 +211,19 @@ def distributed_backward(ddp):
     return backward
 
 
+def jittered(backward, model, size):
+    """Multiplies the mean gradients by 1 + size u, with u uniform in [-1, 1). Differences of losses are then noise."""
+    draws = torch.Generator().manual_seed(0)
+
+    def jitter(x, y):
+        loss = backward(x, y)
+        for p in model.parameters():
+            p.grad *= 1 + size * (2 * torch.rand(p.shape, generator=draws) - 1)
+        return loss
+
+    return jitter
+
+
 HOOKS = {
     "pith": lambda codec, model: (pith_torch.State(None, codec, model.named_parameters()), pith_torch.hook),
     "none": None,
@@ -256,6 +269,7 @@ def arguments():
     parser.add_argument("--batch", type=int, help="sequences of all ranks together; default: as published")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--evaluate-every", type=int, default=250, help="steps between evaluations; 0: never")
+    parser.add_argument("--jitter", type=float, default=0, help="multiplies the means by 1 + jitter u, |u| <= 1")
     parser.add_argument("--bucket-mb", type=float, default=25, help="DDP's bucket_cap_mb")
     parser.add_argument("--data", type=pathlib.Path, default=TEXT, help="a text, or a text compressed by gzip")
     parser.add_argument("--out", type=pathlib.Path, help="a CSV file; default: standard output")
@@ -291,6 +305,8 @@ def main():
     else:
         ranks = pith_torch.LocalRanks(options.local_ranks)
         backward = local_backward(model, pith_torch.State(ranks, codec, model.named_parameters()), ranks.size)
+    if options.jitter:
+        backward = jittered(backward, model, options.jitter)
     if int(os.environ.get("RANK", 0)) > 0:
         train(model, backward, text, options, write=None)
         return
