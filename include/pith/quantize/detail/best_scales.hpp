@@ -20,8 +20,8 @@ template <class Rule, class A, std::uint32_t Buckets>
 struct candidate_memory {};
 template <has_candidates Rule, class A, std::uint32_t Buckets>
 struct candidate_memory<Rule, A, Buckets> {
-  fast_array<double, Buckets> error;
-  fast_array<scale_of<Rule, A>, Buckets> scale;
+  fast_array<double, Buckets> least_error;
+  fast_array<scale_of<Rule, A>, Buckets> best;
 };
 
 /// The squared error of an element. The error is rounded to a float, so its square is exact, and a fused multiply-add
@@ -40,8 +40,8 @@ PITH_HD void choose_scales(Rule const& rule, Team const& team, Memory& fast, A c
                            std::uint32_t buckets, Width width) {
   auto* const scales = fast.scales.data() + first;
   auto* const refined = fast.refined.data() + first;
-  auto* const best = fast.best.scale.data() + first;
-  auto* const error = fast.best.error.data() + first;
+  auto* const best = fast.best.data() + first;
+  auto* const error = fast.least_error.data() + first;
   auto* const lanes = fast.lanes.data();
   auto const stride = row_stride(width);
   auto const shift = rows_shift(width, 1);

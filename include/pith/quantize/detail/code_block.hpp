@@ -30,14 +30,13 @@ struct quantized {
 };
 
 template <class Rule, class A, std::uint32_t Span>
-struct quantizer_memory {
+struct quantizer_memory : candidate_memory<Rule, A, Span / octet> {
   fast_array<A, Span> room;
   fast_array<symbol_word<Rule::bits>, sign_only<Rule> ? 1 : Span> symbols;
   fast_array<std::uint16_t, Rule::draws ? Span : 1> random;
   fast_array<refined_of<Rule, A>, Span / octet> refined;
   fast_array<scale_of<Rule, A>, Span / octet> scales;
   fast_array<statistic_of<Rule, A>, Span> lanes;  // a bucket of 2^k + 8 values needs 2^k lanes (row_stride)
-  [[no_unique_address]] candidate_memory<Rule, A, Span / octet> best;
 };
 
 /// Encodes a block whose scales are known. If the source has residual write-back (ext/source.hpp), also stores the
