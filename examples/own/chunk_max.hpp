@@ -39,6 +39,8 @@ struct pick_largest {
 };
 
 struct chunk_max : pith::sparsifier<chunk_max> {
+  using facets = pith::ext::facets<pith::ext::contractive>;
+
   std::string name() const { return "chunk_max"; }
   std::uint64_t kept(std::uint64_t n) const { return pith::ext::blocks_for(n, 64); }
   double delta(pith::shape const&) const { return 1.0 / 64; }

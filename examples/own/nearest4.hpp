@@ -31,6 +31,8 @@ struct nearest4_rule {
 
 class nearest4 : public pith::scalar_quantizer<nearest4_rule> {
  public:
+  using facets = pith::ext::facets<pith::ext::contractive>;
+
   nearest4() : scalar_quantizer({}, 128) {}
 
   std::string name() const { return "nearest4"; }

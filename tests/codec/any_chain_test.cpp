@@ -47,6 +47,7 @@ struct linear : copying {
   std::string name() const { return "linear"; }
 };
 struct adding : copying {
+  using facets = pith::ext::facets<pith::ext::sum>;
   static constexpr pith::codec_traits traits = {.reproducible = true};
   std::string name() const { return "adding"; }
 

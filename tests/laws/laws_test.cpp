@@ -267,7 +267,10 @@ TEST_CASE("bounds that can be met are met") {
 
 namespace {
 
+using unrated = pith::ext::facets<pith::ext::contractive, pith::ext::no<pith::ext::rate>>;
+
 struct bold_top_k : pith::top_k<> {
+  using facets = unrated;
   using top_k::top_k;
   double delta(pith::shape const& dims) const { return 1.05 * top_k::delta(dims); }
 };
@@ -280,6 +283,8 @@ struct quiet_qsgd : pith::qsgd<2> {
   double omega(pith::shape const& dims) const { return 0.8 * qsgd::omega(dims); }
 };
 struct unscaled : pith::random_k<> {
+  using facets = pith::ext::facets<pith::ext::contractive, pith::ext::unbiased, pith::ext::no<pith::ext::rate>,
+                                   pith::ext::no<pith::ext::entries>>;
   using random_k::random_k;
   double omega(pith::shape const& dims) const { return unbiased_k(0.25).omega(dims); }
 };
@@ -290,10 +295,12 @@ struct nesting_random_k : pith::random_k<> {
   nesting_random_k at(double density) const { return nesting_random_k(density); }
 };
 struct summed_top_k : pith::top_k<> {
+  using facets = unrated;
   using top_k::top_k;
   static constexpr pith::codec_traits traits = {.projection = true, .isometric = true, .sums = pith::sum_form::encode};
 };
 struct exact_half : pith::cast<pith::half> {
+  using facets = pith::ext::facets<pith::ext::contractive, pith::ext::bounded>;
   double error_bound(pith::shape const&) const { return 1e-4; }
 };
 

@@ -21,6 +21,8 @@ namespace pith::inline PITH_ABI {
 template <real In, executor E>
 class any_chain : public codec_base {
  public:
+  using facets = ext::computed;
+
   explicit any_chain(std::vector<any_stage<In, E>> stages) : stages_(std::move(stages)) {
     detail::require(!stages_.empty(), "any_chain: stages must not be empty");
     for (std::size_t i = 0; i + 1 < stages_.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <pith/codec/any_stage.hpp>
 #include <pith/codec/compress.hpp>
 #include <pith/codec/detail/feedback_places.hpp>
+#include <pith/codec/explain.hpp>
 #include <pith/codec/measured.hpp>
 #include <pith/exec/seq.hpp>
 
@@ -21,11 +22,15 @@ class any_codec : public codec_base {
   struct base;
 
  public:
+  using facets = ext::computed;
+
   static constexpr codec_traits traits = {.terminal = true};
 
   template <class C>
     requires(!std::same_as<C, any_codec> && codec<C, In, E>)
-  any_codec(C codec) : self_(std::make_shared<model<C>>(std::move(codec))), origin_(self_) {}
+  any_codec(C codec) : self_(std::make_shared<model<C>>(std::move(codec))), origin_(self_) {
+    explain_facets<C, In, E>();
+  }
 
   std::string name() const { return self_->name(); }
   capabilities capabilities_for(shape const& dims) const { return self_->capabilities_for(dims); }

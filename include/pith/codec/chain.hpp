@@ -33,6 +33,8 @@ namespace pith::inline PITH_ABI {
 template <class... S>
 class chain : public codec_base {
  public:
+  using facets = ext::computed;
+
   template <class In>
   using output = typename detail::chained<In, S...>::type;
 
@@ -322,6 +324,8 @@ template <class A, class B>
   requires std::derived_from<A, codec_base> || std::derived_from<B, codec_base>
 constexpr auto operator|(A a, B b) {
   if constexpr (detail::composable<A, B>) {
+    explain_facets<A>();
+    explain_facets<B, output_of<A, float>>();
     return chain(std::tuple_cat(detail::stages_of(std::move(a)), detail::stages_of(std::move(b))));
   } else if constexpr (!stage<A, float, archetype>) {
     explain_stage<A>();

@@ -3,6 +3,7 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/detail/feedback_places.hpp>
+#include <pith/codec/facets.hpp>
 #include <pith/codec/measured.hpp>
 #include <pith/core/executor.hpp>
 #include <pith/core/shape.hpp>
@@ -16,7 +17,7 @@ namespace pith::inline PITH_ABI {
 ///
 /// A stage also has `output<In>`, `name`, `encode` and `decode` (concept `stage`), and if it has states, `make_replicated`
 /// or `make_local` (codec/state.hpp). The concept `collective` lists the other members of a codec with its own rounds.
-/// docs/engines.md lists members that a codec may have in addition.
+/// codec/facets.hpp lists members that a codec may have in addition.
 class codec_base {
  public:
   /// The properties that hold for every shape.

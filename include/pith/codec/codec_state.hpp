@@ -3,6 +3,7 @@
 
 #include <pith/codec/detail/feedback_places.hpp>
 #include <pith/codec/detail/undelivered.hpp>
+#include <pith/codec/explain.hpp>
 #include <pith/codec/rounds.hpp>
 
 #include <cstdint>
@@ -112,6 +113,7 @@ codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dim
       !real<In> || detail::exchangeable<C, In, E>,
       "pith: make_state<In>(exec, c, shape) needs a codec c of In: a stage (call pith::explain_stage<C, In>()), "
       "error_feedback(c), bypass(c, n) or a collective");
+  explain_facets<C, In, E>();
   return {exec, codec, dims, whose};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/codec/capability.hpp>
+#include <pith/codec/explain.hpp>
 #include <pith/codec/stage.hpp>
 #include <pith/core/detail/convert.hpp>
 #include <pith/core/error.hpp>
@@ -25,13 +26,15 @@ class damped : public codec_base {
       "pith: damped(s) needs an unbiased stage s (one with omega(shape)); a contractive one needs no damping");
 
  public:
+  using facets = ext::computed;
+
   template <class In>
   using output = output_of<S, In>;
 
   static constexpr codec_traits traits = {
       .reproducible = reproducible<S>, .sums = traits_of<S>.sums, .rates = traits_of<S>.rates};
 
-  explicit constexpr damped(S stage) : stage_(std::move(stage)) {}
+  explicit constexpr damped(S stage) : stage_(std::move(stage)) { explain_facets<S>(); }
 
   std::string name() const { return detail::text("damped(", stage_.name(), ")"); }
   double delta(shape const& dims) const { return factor(dims); }

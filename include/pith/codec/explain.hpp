@@ -1,6 +1,8 @@
-// pith/codec/explain.hpp — compile-time explanations: why a type is not a stage, or why two stages do not fit.
+// pith/codec/explain.hpp — compile-time explanations: why a type is not a stage, which facet does not fit.
 #pragma once
 
+#include <pith/codec/detail/facet_check.hpp>
+#include <pith/codec/rounds.hpp>
 #include <pith/codec/stage.hpp>
 
 #include <concepts>
@@ -15,6 +17,14 @@ template <class A, class B, class In = float, class E = archetype>
 concept composable = stage<A, In, E> && stage<B, output_of<A, In>, E>;
 
 }  // namespace detail
+
+/// Fails to compile if the facets of codec `C` do not fit its members. The message states the right signature.
+template <class C, class In = float, class E = archetype>
+constexpr void explain_facets() {
+  if constexpr (real<In> && !detail::has_computed_facets<C>) {
+    if constexpr (detail::exchangeable<C, accum<In>, E>) static_cast<void>(detail::facet_check<C, accum<In>, E>());
+  }
+}
 
 /// Fails to compile if `S` is not a stage. The message names the first requirement that `S` does not meet.
 template <class S, class In = float, class E = archetype>
@@ -35,6 +45,7 @@ constexpr void explain_stage() {
                   "pith: a stage must have void decode(context<In, E> const&, encoded<Out const>, value_view<In>[, "
                   "replicated const&]) const");
   }
+  explain_facets<S, In, E>();
 }
 
 /// Fails to compile if executor `E` does not work on memory of `Space`.

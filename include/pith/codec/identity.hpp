@@ -17,6 +17,8 @@ namespace pith::inline PITH_ABI {
 ///   properties  unbiased (omega 0), contractive (delta 1), summable, reproducible
 class identity : public codec_base {
  public:
+  using facets = ext::facets<ext::unbiased, ext::contractive, ext::bounded>;
+
   template <class In>
   using output = In;
 

@@ -3,6 +3,7 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/compact.hpp>
+#include <pith/codec/explain.hpp>
 #include <pith/codec/identity.hpp>
 #include <pith/codec/measured.hpp>
 #include <pith/codec/rounds.hpp>
@@ -35,9 +36,12 @@ class rated : public codec_base {
                 "pith: rated(c) needs a codec c with a rate: one with at(rate), as top_k(0.01)");
 
  public:
+  using facets = ext::computed;
+
   static constexpr codec_traits traits = {.reproducible = reproducible<C>, .rates = traits_of<C>.rates};
 
   explicit rated(C codec, double dense_from = 1) : codec_(std::move(codec)), dense_from_(dense_from) {
+    explain_facets<C>();
     detail::require(dense_from > 0 && dense_from <= 1, "rated: dense_from must be in (0, 1], got ", dense_from);
   }
 

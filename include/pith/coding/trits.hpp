@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/codec/capability.hpp>
+#include <pith/codec/explain.hpp>
 #include <pith/codec/stage.hpp>
 #include <pith/core/error.hpp>
 
@@ -80,12 +81,14 @@ class trits : public codec_base {
   static_assert(traits_of<S>.ternary, "pith: trits(s) needs a stage s of symbols -1, 0 and 1: terngrad or qsgd<2>");
 
  public:
+  using facets = ext::computed;
+
   template <class In>
   using output = packed_trits;
 
   static constexpr codec_traits traits = {.reproducible = reproducible<S>};
 
-  explicit constexpr trits(S stage) : stage_(std::move(stage)) {}
+  explicit constexpr trits(S stage) : stage_(std::move(stage)) { explain_facets<S>(); }
 
   std::string name() const { return detail::text("trits(", stage_.name(), ")"); }
   double omega(shape const& dims) const requires(promises_of<S>.unbiased) { return stage_.omega(dims); }

@@ -128,6 +128,8 @@ struct copy_indices {
 ///               result; in g_top_k, all ranks merge
 class g_top_k : public detail::sparse_exchange {
  public:
+  using facets = ext::facets<ext::contractive, ext::rate, ext::delivered>;
+
   explicit g_top_k(double density) : sparse_exchange("g_top_k", density) {}
 
   g_top_k at(double density) const { return g_top_k(density); }

@@ -3,12 +3,12 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/detail/adaptor.hpp>
+#include <pith/codec/detail/own_share.hpp>
 #include <pith/codec/explain.hpp>
 #include <pith/codec/rounds.hpp>
 #include <pith/core/error.hpp>
 #include <pith/feedback/detail/contraction.hpp>
 #include <pith/feedback/detail/fusing.hpp>
-#include <pith/feedback/detail/own_share.hpp>
 #include <pith/feedback/detail/widened.hpp>
 #include <pith/feedback/residual.hpp>
 

@@ -61,6 +61,8 @@ struct count_turn {
 ///               residual is that of `own_residual`
 class one_sided_power_sgd : public power_sgd {
  public:
+  using facets = ext::facets<ext::contractive, ext::source, ext::costly_share, ext::source_rounds>;
+
   using power_sgd::power_sgd;
 
   /// The factors P and Q, and the turn, which is the number of completed steps. A step updates P if the turn is even,
@@ -119,7 +121,7 @@ class one_sided_power_sgd : public power_sgd {
     absorb_to(cx, in, ext::tensor_sink<In>{x.data, 1}, replicated);
   }
 
-  /// Computes the rank's own share of the mean (feedback/detail/own_share.hpp). This is the product of the factor that
+  /// Computes the rank's own share of the mean (codec/detail/own_share.hpp). This is the product of the factor that
   /// this rank produced and the orthonormal factor, and takes one additional product.
   template <real In, executor E>
   void own_contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,

@@ -45,6 +45,8 @@ namespace pith::inline PITH_ABI {
 ///               zero is replaced by a random column
 class power_sgd : public codec_base {
  public:
+  using facets = ext::facets<ext::contractive, ext::source, ext::costly_share, ext::source_rounds>;
+
   template <class In>
   using output = accum<In>;
 
@@ -151,7 +153,7 @@ class power_sgd : public codec_base {
     }
   }
 
-  /// Computes the rank's own share of the mean (feedback/detail/own_share.hpp). The share is P Q^T, where Q is the
+  /// Computes the rank's own share of the mean (codec/detail/own_share.hpp). The share is P Q^T, where Q is the
   /// factor that this rank produced in the last round. This takes one additional product.
   template <real In, executor E>
   void own_contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,

@@ -109,6 +109,8 @@ class block_int : public scalar_quantizer<detail::block_int_rule<Bits>> {
   static_assert(2 <= Bits && Bits <= 8, "pith: block_int<Bits> needs 2 <= Bits <= 8: a sign and at least one level");
 
  public:
+  using facets = ext::facets<ext::contractive>;
+
   explicit constexpr block_int(std::uint64_t bucket = 128, block_scale choice = block_scale::largest)
       : scalar_quantizer<detail::block_int_rule<Bits>>({{}, choice == block_scale::clip}, bucket, "block_int") {
     auto const has_size = bucket == 8 || bucket == 16 || bucket == 32 || bucket == 64 || bucket == 128 || bucket == 256;

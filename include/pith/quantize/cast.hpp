@@ -20,6 +20,8 @@ namespace pith::inline PITH_ABI {
 template <real T>
 class cast : public codec_base {
  public:
+  using facets = ext::facets<ext::contractive>;
+
   template <class In>
   using output = T;
 

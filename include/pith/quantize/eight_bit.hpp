@@ -144,6 +144,8 @@ struct eight_bit_rule : largest_terms {
 ///               above 0.9957 decode to 0
 class eight_bit : public scalar_quantizer<detail::eight_bit_rule> {
  public:
+  using facets = ext::facets<ext::contractive>;
+
   explicit constexpr eight_bit(std::uint64_t bucket = 0, snap how = snap::nearest)
       : scalar_quantizer(detail::eight_bit_rule{{}, how}, bucket, "eight_bit") {}
 

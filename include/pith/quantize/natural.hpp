@@ -74,6 +74,8 @@ class natural : public scalar_quantizer<detail::natural_rule<Bits>> {
   static_assert(Bits == 8 || Bits == 9, "pith: natural<Bits> needs Bits of 8 (2^-108 to 2^18) or 9 (all exponents)");
 
  public:
+  using facets = ext::facets<ext::unbiased>;
+
   constexpr natural() : scalar_quantizer<detail::natural_rule<Bits>>(detail::natural_rule<Bits>()) {}
 
   std::string name() const { return detail::text("natural<", Bits, ">"); }

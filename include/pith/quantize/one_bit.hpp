@@ -36,6 +36,8 @@ inline constexpr option<axis::column> column = {};
 template <axis Of = axis::tensor>
 class one_bit : public codec_base {
  public:
+  using facets = ext::facets<ext::contractive, ext::sum>;
+
   template <class In>
   using output = packed<1>;
 
@@ -116,6 +118,8 @@ class one_bit : public codec_base {
 template <>
 class one_bit<axis::tensor> : public scalar_quantizer<detail::one_bit_rule> {
  public:
+  using facets = ext::facets<ext::contractive>;
+
   static constexpr codec_traits traits = {.projection = true, .reproducible = true};
 
   explicit constexpr one_bit(std::uint64_t bucket = 0) : scalar_quantizer({}, bucket, "one_bit") {}

@@ -148,6 +148,8 @@ class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
   static_assert(2 <= Bits && Bits <= 10, "pith: qsgd<Bits> needs 2 <= Bits <= 10: a sign and at least one level");
 
  public:
+  using facets = ext::facets<ext::unbiased>;
+
   static constexpr int most_levels = (1 << (Bits - 1)) - 1;
   static constexpr codec_traits traits = {.reproducible = true, .ternary = Bits == 2};
 

@@ -36,6 +36,8 @@ class scalar_quantizer : public codec_base {
                 "pith: scalar_quantizer<Rule>: a rule that is_sign has symbols of one bit and draws nothing");
 
  public:
+  using engine_facets = ext::facets<ext::source, ext::sum, ext::parts>;
+
   template <class In>
   using output = packed<Rule::bits>;
 

@@ -46,6 +46,8 @@ struct scaled_sign_rule : sign_symbols {
 ///   reference   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019
 class scaled_sign : public scalar_quantizer<detail::scaled_sign_rule> {
  public:
+  using facets = ext::facets<ext::contractive>;
+
   static constexpr codec_traits traits = {.projection = true, .reproducible = true};
 
   explicit constexpr scaled_sign(std::uint64_t bucket = 0) : scalar_quantizer({}, bucket, "scaled_sign") {}

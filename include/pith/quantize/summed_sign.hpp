@@ -35,6 +35,8 @@ struct judge_votes {
 ///   reference   Bernstein, Zhao, Azizzadenesheli and Anandkumar, signSGD with Majority Vote, ICLR 2019
 class summed_sign : public sign {
  public:
+  using facets = ext::facets<ext::share>;
+
   using sign::sign;
 
   static constexpr codec_traits traits = {.reproducible = true, .votes = true, .sums_in_chains = true};

@@ -75,6 +75,8 @@ struct scale_levels {
 ///   reference   Wen et al., TernGrad, NeurIPS 2017, section 4 ("scaler sharing")
 class summed_terngrad : public codec_base {
  public:
+  using facets = ext::facets<ext::share>;
+
   template <class In>
   using output = packed<2>;
 

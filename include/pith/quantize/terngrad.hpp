@@ -123,6 +123,8 @@ class terngrad : public scalar_quantizer<detail::terngrad_rule> {
 template <>
 class terngrad<outliers::unclipped> : public scalar_quantizer<detail::terngrad_rule> {
  public:
+  using facets = ext::facets<ext::unbiased>;
+
   static constexpr codec_traits traits = {.reproducible = true, .ternary = true};
 
   explicit terngrad(option<outliers::unclipped> = {}, std::uint64_t bucket = 0)

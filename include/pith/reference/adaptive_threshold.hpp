@@ -33,6 +33,8 @@ namespace pith::inline PITH_ABI {
 ///               elements of a sign, adaq sends NaN
 class adaptive_threshold : public codec_base {
  public:
+  using facets = ext::facets<ext::contractive, ext::rate, ext::used>;
+
   template <class In>
   using output = packed<1>;
 
@@ -52,6 +54,7 @@ class adaptive_threshold : public codec_base {
   std::size_t side_bytes(shape const& dims) const {
     return used_side_bytes(dims, capacity(dims.n));
   }
+  std::uint64_t used_values(shape const& dims, std::uint64_t count) const { return std::min(count, capacity(dims.n)); }
   std::size_t used_side_bytes(shape const& dims, std::uint64_t count) const {
     return sizeof(head) + packed_indices().side_bytes(dims.n, std::min(count, capacity(dims.n)));
   }

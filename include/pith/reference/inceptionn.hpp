@@ -69,6 +69,8 @@ struct inceptionn_word {
 ///               2^-10. GRACE's 8-bit field decodes values below 2^-6 to 2^-7, as `byte_field::reference` does
 class inceptionn : public codec_base {
  public:
+  using facets = ext::facets<ext::bounded>;
+
   template <class In>
   using output = packed<8>;
 

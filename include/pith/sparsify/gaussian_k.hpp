@@ -63,6 +63,8 @@ struct gaussian_rule {
 ///               enough, only entries of the largest magnitude are kept
 class gaussian_k : public threshold_estimator<detail::gaussian_rule> {
  public:
+  using facets = ext::facets<ext::rate>;
+
   explicit gaussian_k(double density, correction how = correction::coarse)
       : threshold_estimator("gaussian_k", density, {detail::normal_quantile(density), how}) {}
 

@@ -101,6 +101,8 @@ struct large_entries {
 template <class Self, overflow Policy = overflow::keep>
 class large_entries_stage : public codec_base {
  public:
+  using engine_facets = ext::facets<ext::used, ext::facet_if<Policy == overflow::keep, ext::entries>>;
+
   template <class In>
   using output = In;
 

@@ -65,6 +65,9 @@ struct copy_blocks {
 template <scaling Scaling = scaling::none>
 class random_blocks : public codec_base {
  public:
+  using facets = ext::facets<ext::rate, ext::facet_if<Scaling == scaling::none, ext::contractive>,
+                             ext::facet_if<Scaling == scaling::unbiased, ext::unbiased>>;
+
   template <class In>
   using output = In;
 

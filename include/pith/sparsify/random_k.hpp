@@ -65,6 +65,10 @@ struct copy_drawn {
 template <scaling Scaling = scaling::none, drawing Drawing = drawing::shared>
 class random_k : public codec_base {
  public:
+  using facets = ext::facets<ext::rate, ext::facet_if<Scaling == scaling::none, ext::contractive>,
+                             ext::facet_if<Scaling == scaling::unbiased, ext::unbiased>,
+                             ext::facet_if<Drawing == drawing::own, ext::entries>>;
+
   template <class In>
   using output = In;
 

@@ -38,6 +38,8 @@ struct redsync_rule {
 ///               0.1 k to 2.1 k entries
 class redsync : public threshold_estimator<detail::redsync_rule> {
  public:
+  using facets = ext::facets<ext::rate>;
+
   explicit redsync(double density) : threshold_estimator("redsync", density, {}) {}
 
   std::string name() const { return detail::text("redsync(", detail::shortest(density()), ")"); }

@@ -141,6 +141,8 @@ struct list_mean {
 ///               prefer the positive sign for every tensor
 class redsync_mean : public codec_base {
  public:
+  using facets = ext::facets<ext::contractive, ext::rate, ext::entries>;
+
   template <class In>
   using output = packed<8>;
 

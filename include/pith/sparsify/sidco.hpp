@@ -147,6 +147,8 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   using engine = threshold_estimator<detail::sidco_rule<Model>>;
 
  public:
+  using facets = ext::facets<ext::rate>;
+
   /// If `stages` is 0, the number of stages adapts to the data.
   explicit sidco(double density, option<Model> = {}, unsigned stages = 0)
       : engine("sidco", density, {static_cast<std::int32_t>(stages), most_stages(density)}) {

@@ -36,6 +36,8 @@ namespace pith::inline PITH_ABI {
 template <class Self, detail::index_coder Coder = packed_indices>
 class sparsifier : public codec_base {
  public:
+  using engine_facets = ext::facets<ext::source, ext::entries>;
+
   template <class In>
   using output = In;
 

@@ -33,6 +33,8 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
   using base::entries;
 
  public:
+  using facets = ext::facets<ext::bounded>;
+
   explicit threshold(double tau, double capacity = 1, option<Policy> = {})
       : tau_(tau), capacity_("threshold", capacity, "capacity"), fraction_(capacity) {
     detail::require(tau > 0 && tau <= std::numeric_limits<double>::max(),

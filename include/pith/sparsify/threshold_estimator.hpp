@@ -31,6 +31,8 @@ class threshold_estimator : public detail::large_entries_stage<threshold_estimat
   using base::entries;
 
  public:
+  using engine_facets = ext::facets<ext::contractive, ext::used, ext::entries>;
+
   threshold_estimator(char const* method, double density, Rule rule)
       : density_(method, density), fraction_(density), rule_(rule) {}
 

@@ -36,6 +36,8 @@ class top_k : public sparsifier<top_k<Coder>, Coder> {
   using base = sparsifier<top_k<Coder>, Coder>;
 
  public:
+  using facets = ext::facets<ext::contractive, ext::rate>;
+
   using base::coder;
 
   static constexpr codec_traits traits = {

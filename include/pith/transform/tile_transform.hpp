@@ -145,6 +145,8 @@ struct restore_block {
 template <tile_rule Rule>
 class tile_transform : public codec_base {
  public:
+  using engine_facets = ext::facets<ext::unbiased, ext::contractive>;
+
   template <class In>
   using output = In;
 

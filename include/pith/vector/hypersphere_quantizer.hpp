@@ -149,6 +149,8 @@ class hypersphere_quantizer : public detail::codeword_stage<Bits, true> {
   using detail::codeword_stage<Bits, true>::words_;
 
  public:
+  using facets = ext::facets<ext::unbiased>;
+
   explicit hypersphere_quantizer(std::shared_ptr<codebook const> words)
       : detail::codeword_stage<Bits, true>(std::move(words)) {
     detail::require(words_ != nullptr, "hypersphere_quantizer: words must not be null");

@@ -50,6 +50,8 @@ namespace pith::inline PITH_ABI {
 template <class Product = ordered_product>
 class pca : public codec_base {
  public:
+  using facets = ext::facets<ext::parts>;
+
   template <class In>
   using output = accum<In>;
 

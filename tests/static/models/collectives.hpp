@@ -59,6 +59,8 @@ struct first_of_two : pith::codec_base {
 template <int Bits>
 class shared_scale : public pith::codec_base {
  public:
+  using facets = pith::ext::facets<pith::ext::unbiased, pith::ext::share>;
+
   template <executor E>
   using state = numbers<float, E>;
 

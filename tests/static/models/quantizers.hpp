@@ -49,6 +49,8 @@ constexpr double max_min_error(std::uint64_t bucket) {
 
 template <int Bits>
 struct max_min : pith::scalar_quantizer<max_min_rule<Bits, false>> {
+  using facets = pith::ext::facets<pith::ext::contractive>;
+
   explicit max_min(std::uint64_t bucket = 128) : pith::scalar_quantizer<max_min_rule<Bits, false>>({}, bucket) {}
   std::string name() const { return "max_min"; }
   double delta(shape const& dims) const { return 1 - max_min_error<Bits>(this->bucket_of(dims.n)); }
@@ -56,6 +58,8 @@ struct max_min : pith::scalar_quantizer<max_min_rule<Bits, false>> {
 
 template <int Bits>
 struct stochastic_max_min : pith::scalar_quantizer<max_min_rule<Bits, true>> {
+  using facets = pith::ext::facets<pith::ext::unbiased>;
+
   explicit stochastic_max_min(std::uint64_t bucket = 128)
       : pith::scalar_quantizer<max_min_rule<Bits, true>>({}, bucket) {}
   std::string name() const { return "stochastic_max_min"; }
@@ -64,6 +68,8 @@ struct stochastic_max_min : pith::scalar_quantizer<max_min_rule<Bits, true>> {
 
 /// A tile transform: orthogonal, so it is lossless and preserves the norm of later errors.
 struct hadamard : declared_random {
+  using facets = pith::ext::facets<pith::ext::unbiased, pith::ext::contractive>;
+
   template <class In>
   using output = In;
 

@@ -8,6 +8,8 @@ namespace models {
 /// Sends entries above a threshold, at most `most` of them, and their indices: small enough to run on one thread.
 class hard_threshold : public pith::codec_base {
  public:
+  using facets = pith::ext::facets<pith::ext::rate, pith::ext::bounded>;
+
   template <class In>
   using output = In;
 
@@ -92,6 +94,8 @@ struct estimated_threshold : declared {
 
 /// DGC: the threshold of a sample. It may keep nothing, so that it promises no delta.
 struct sampled_threshold : estimated_threshold {
+  using facets = pith::ext::facets<pith::ext::rate>;
+
   static constexpr pith::codec_traits traits = {
       .projection = true, .isometric = true, .nestable = true, .rates = pith::rate_form::variable};
   sampled_threshold at(double) const;
@@ -99,6 +103,8 @@ struct sampled_threshold : estimated_threshold {
 
 /// RedSync trimmed: exactly k entries.
 struct trimmed_top_k : declared {
+  using facets = pith::ext::facets<pith::ext::rate, pith::ext::contractive>;
+
   template <class In>
   using output = In;
 
@@ -113,6 +119,8 @@ struct trimmed_top_k : declared {
 
 /// DeepReduce, policy P0: the values of all positives are sent, so that there are at least the k largest.
 struct bloom_superset : estimated_threshold {
+  using facets = pith::ext::facets<pith::ext::rate, pith::ext::contractive>;
+
   bloom_superset at(double) const;
   double delta(shape const&) const;
 };

@@ -51,6 +51,8 @@ struct fixed_point_rule {
 
 /// An absolute quantizer: |error| <= unit / 2 for |x| <= 127 units.
 struct fixed_point : pith::scalar_quantizer<fixed_point_rule> {
+  using facets = pith::ext::facets<pith::ext::bounded>;
+
   explicit fixed_point(float unit) : scalar_quantizer({unit}) {}
   std::string name() const { return "fixed_point"; }
   double error_bound(shape const&) const { return static_cast<double>(rule().unit) / 2; }

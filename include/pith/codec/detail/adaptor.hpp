@@ -3,6 +3,7 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/detail/feedback_places.hpp>
+#include <pith/codec/explain.hpp>
 #include <pith/codec/measured.hpp>
 #include <pith/codec/rounds.hpp>
 #include <pith/codec/stage.hpp>
@@ -19,6 +20,8 @@ namespace pith::inline PITH_ABI::detail {
 template <class Self, class C>
 class adaptor : public codec_base {
  public:
+  using facets = ext::computed;
+
   static constexpr codec_traits traits = {
       .reproducible = reproducible<C>, .terminal = true, .rates = traits_of<C>.rates};
 
@@ -57,7 +60,9 @@ class adaptor : public codec_base {
   /// Accepts only C. If C is any_codec, copying the adaptor would otherwise convert the adaptor itself to an any_codec
   /// and wrap it.
   template <std::same_as<C> T>
-  explicit adaptor(T codec) : codec_(std::move(codec)) {}
+  explicit adaptor(T codec) : codec_(std::move(codec)) {
+    explain_facets<C>();
+  }
 
   /// Returns the state of C, which is part of the state of Self.
   static auto& codec_part(auto& states) { return std::get<0>(states.each); }

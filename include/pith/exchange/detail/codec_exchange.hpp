@@ -3,6 +3,7 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/codec.hpp>
+#include <pith/codec/explain.hpp>
 #include <pith/codec/state.hpp>
 #include <pith/exchange/tensor_parts.hpp>
 
@@ -17,6 +18,8 @@ namespace pith::inline PITH_ABI::detail {
 template <class C>
 class codec_exchange : public codec_base {
  public:
+  using facets = ext::computed;
+
   static constexpr codec_traits traits = {.reproducible = reproducible<C>};
 
   double omega(shape const& dims) const requires(promises_of<C>.unbiased) { return codec_.omega(dims); }
@@ -46,7 +49,7 @@ class codec_exchange : public codec_base {
   }
 
  protected:
-  codec_exchange(char const* word, C codec) : codec_(std::move(codec)), word_(word) {}
+  codec_exchange(char const* word, C codec) : codec_(std::move(codec)), word_(word) { explain_facets<C>(); }
 
   C const& wrapped() const { return codec_; }
 

@@ -1,4 +1,4 @@
-// pith/feedback/detail/own_share.hpp — a rank's own share of the decoded mean, for error feedback.
+// pith/codec/detail/own_share.hpp — a rank's own share of the decoded mean, for error feedback.
 #pragma once
 
 #include <pith/codec/codec.hpp>

@@ -1,0 +1,89 @@
+// pith/codec/detail/facet_check.hpp — the check that the facets of a codec fit its members.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/codec.hpp>
+#include <pith/codec/detail/entries.hpp>
+#include <pith/codec/detail/own_share.hpp>
+#include <pith/codec/facets.hpp>
+#include <pith/codec/rounds.hpp>
+#include <pith/ext/source.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace pith::inline PITH_ABI::detail {
+
+template <class C>
+concept limits_values = requires(C const& c, shape const& dims, std::uint64_t count) {
+  { c.used_values(dims, count) } -> std::same_as<std::uint64_t>;
+};
+template <class C>
+concept limits_side = requires(C const& c, shape const& dims, std::uint64_t count) {
+  { c.used_side_bytes(dims, count) } -> std::same_as<std::size_t>;
+};
+template <class C>
+concept has_granule = requires(C const& c) {
+  { c.granule() } -> std::same_as<std::uint64_t>;
+};
+
+/// The names of all members of facets. If a class also has one of them, of any kind and signature, the name is
+/// ambiguous in a class that derives from both.
+struct facet_members {
+  int omega, delta, error_bound, at, encode_from, decode_sum, most_entries, decode_entries, used_values,
+      used_side_bytes, granule, contribution, own_contribution, delivered, produce_from, absorb_to;
+};
+template <class C>
+struct with_facet_members : C, facet_members {};
+
+/// `facet_check<C, In, E>` fails to compile if the facets of a codec do not fit its members. PITH_FACET checks one
+/// member: it fits if its facet is declared, and it is absent otherwise.
+#define PITH_FACET(FACET, MEMBER, FITS, SIGNATURE)                                                        \
+  static_assert(!declares<C, ext::FACET> || (FITS), "pith: the facet ext::" #FACET " needs: " SIGNATURE); \
+  static_assert(                                                                                          \
+      mentions<C, ext::FACET> || requires { &with_facet_members<C>::MEMBER; },                            \
+      "pith: a codec with the member " #MEMBER                                                            \
+      " must declare its facet: using facets = "                                                          \
+      "pith::ext::facets<pith::ext::" #FACET ">; the member is: " SIGNATURE)
+
+template <class C, class In, class E>
+struct facet_check {
+  PITH_FACET(unbiased, omega, has_omega<C>, "double omega(shape const&) const");
+  PITH_FACET(contractive, delta, has_delta<C>, "double delta(shape const&) const");
+  PITH_FACET(bounded, error_bound, has_error_bound<C>, "double error_bound(shape const&) const");
+  PITH_FACET(rate, at, rate_adjustable<C>, "C at(double rate) const, where C is the codec's type");
+  PITH_FACET(source, encode_from, (encodes_from<C, In, E, ext::residual_source<In>>),
+             "template <real In, executor E, class Source> void encode_from(context<In, E> const&, Source const&, "
+             "encoded_on<E, Out>) const");
+  PITH_FACET(sum, decode_sum, (sums_parts<C, In, E>),
+             "template <real In, executor E> void decode_sum(context<In, E> const&, gathered_on<E, Out>, accum<In> "
+             "factor, values_on<E, In>) const");
+  PITH_FACET(entries, most_entries, counts_entries<C>, "std::uint64_t most_entries(shape const&) const");
+  PITH_FACET(entries, decode_entries, (emits_entries<C, In, E>),
+             "template <real In, executor E> void decode_entries(context<In, E> const&, encoded_on<E, Out const>, "
+             "ext::selected_entries<In> const&) const");
+  PITH_FACET(used, used_values, limits_values<C>, "std::uint64_t used_values(shape const&, std::uint64_t count) const");
+  PITH_FACET(used, used_side_bytes, limits_side<C>,
+             "std::size_t used_side_bytes(shape const&, std::uint64_t count) const");
+  PITH_FACET(parts, granule, has_granule<C>, "std::uint64_t granule() const");
+  PITH_FACET(share, contribution, (has_contribution<C, In, E>),
+             "template <real In, executor E> void contribution(context<In, E> const&, span_on<E, std::byte const> "
+             "produced, values_on<E, In> sent, replicated const&) const");
+  PITH_FACET(costly_share, own_contribution, (reports_contribution<C, In, E>),
+             "template <real In, executor E> void own_contribution(context<In, E> const&, span_on<E, std::byte const> "
+             "produced, values_on<E, In> sent, replicated const&) const");
+  PITH_FACET(delivered, delivered, (reports_delivered<C, In, E>),
+             "template <real In, executor E> void delivered(context<In, E> const&, values_on<E, In const> p, "
+             "values_on<E, In const> mean, values_on<E, In> sent, replicated const&, local const&) const");
+  PITH_FACET(source_rounds, produce_from, (exchanges_from<C, In, E, ext::residual_source<In>, ext::tensor_sink<In>>),
+             "template <real In, executor E, class Source> void produce_from(context<In, E> const&, unsigned round, "
+             "Source const&, span_on<E, std::byte>, replicated const&) const");
+  PITH_FACET(source_rounds, absorb_to, (exchanges_from<C, In, E, ext::residual_source<In>, ext::tensor_sink<In>>),
+             "template <real In, executor E, class Sink> void absorb_to(context<In, E> const&, received_on<E>, Sink "
+             "const&, replicated&) const");
+};
+
+#undef PITH_FACET
+
+}  // namespace pith::inline PITH_ABI::detail

@@ -1,0 +1,119 @@
+// tests/compile_fail/facets.cpp — members that do not fit the facets of their codec.
+#include <pith/codec/explain.hpp>
+#include <pith/exchange/two_shot.hpp>
+#include <pith/pith.hpp>
+
+namespace sample {
+
+using pith::accum;
+using pith::context;
+using pith::encoded_on;
+using pith::executor;
+using pith::gathered_on;
+using pith::real;
+using pith::values_on;
+namespace ext = pith::ext;
+
+/// A stage that copies its values.
+struct copying : pith::codec_base {
+  template <class In>
+  using output = In;
+
+  std::string name() const { return "copying"; }
+  template <real In, executor E>
+  void encode(context<In, E> const&, values_on<E, In const>, encoded_on<E, In>) const {}
+  template <real In, executor E>
+  void decode(context<In, E> const&, encoded_on<E, In const>, values_on<E, In>) const {}
+};
+
+/// Right: the facet and its member.
+struct adding : copying {
+  using facets = ext::facets<ext::sum>;
+  template <real In, executor E>
+  void decode_sum(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) const {}
+};
+
+struct undeclared : copying {
+  template <real In, executor E>
+  void decode_sum(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) const {}
+};
+struct misspelt : copying {
+  using facets = ext::facets<ext::sum>;
+  template <real In, executor E>
+  void decode_sums(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) const {}
+};
+struct swapped : copying {
+  using facets = ext::facets<ext::sum>;
+  template <real In, executor E>
+  void decode_sum(context<In, E> const&, accum<In>, gathered_on<E, In>, values_on<E, In>) const {}
+};
+struct mutable_sum : copying {
+  using facets = ext::facets<ext::sum>;
+  template <real In, executor E>
+  void decode_sum(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) {}
+};
+struct returning : copying {
+  using facets = ext::facets<ext::source>;
+  template <real In, executor E, class Source>
+  bool encode_from(context<In, E> const&, Source const&, encoded_on<E, In>) const {
+    return true;
+  }
+};
+struct whole_delta : copying {
+  using facets = ext::facets<ext::contractive>;
+  float delta(pith::shape const&) const { return 1; }
+};
+struct without_shape : copying {
+  double omega() const { return 0; }
+};
+struct half_of_entries : copying {
+  using facets = ext::facets<ext::entries>;
+  std::uint64_t most_entries(pith::shape const& dims) const { return dims.n; }
+};
+struct other_type : copying {
+  using facets = ext::facets<ext::rate>;
+  copying at(double) const { return {}; }
+};
+struct number_of_parts : copying {
+  using facets = ext::facets<ext::parts>;
+  int granule() const { return 8; }
+};
+
+}  // namespace sample
+
+int main() {
+  using namespace sample;
+
+  pith::make_state<float>(pith::seq, adding(), pith::vector(8));
+#if defined(UNDECLARED)
+  // expected-error {{pith: a codec with the member decode_sum must declare its facet: using facets = pith::ext::facets<pith::ext::sum>; the member is: template <real In, executor E> void decode_sum(context<In, E> const&, gathered_on<E, Out>, accum<In> factor, values_on<E, In>) const}}
+  pith::make_state<float>(pith::seq, undeclared(), pith::vector(8));
+#elif defined(MISSPELT)
+  // expected-error {{pith: the facet ext::sum needs: template <real In, executor E> void decode_sum(}}
+  pith::make_state<float>(pith::seq, misspelt(), pith::vector(8));
+#elif defined(SWAPPED_ARGUMENTS)
+  // expected-error {{pith: the facet ext::sum needs: template <real In, executor E> void decode_sum(}}
+  auto const codec = pith::any_codec<float>(swapped());
+#elif defined(NOT_CONST)
+  // expected-error {{pith: the facet ext::sum needs: template <real In, executor E> void decode_sum(}}
+  auto const codec = pith::error_feedback(mutable_sum(), pith::unverified);
+#elif defined(RETURNS_A_VALUE)
+  // expected-error {{pith: the facet ext::source needs: template <real In, executor E, class Source> void encode_from(}}
+  auto const codec = returning() | pith::qsgd<8>();
+#elif defined(RETURNS_FLOAT)
+  // expected-error {{pith: the facet ext::contractive needs: double delta(shape const&) const}}
+  auto const codec = pith::top_k(0.1) | whole_delta();
+#elif defined(WITHOUT_SHAPE)
+  // expected-error {{pith: a codec with the member omega must declare its facet: using facets = pith::ext::facets<pith::ext::unbiased>}}
+  pith::make_state<float>(pith::seq, without_shape(), pith::vector(8));
+#elif defined(MISSING_MEMBER)
+  // expected-error {{pith: the facet ext::entries needs: template <real In, executor E> void decode_entries(}}
+  pith::make_state<float>(pith::seq, half_of_entries(), pith::vector(8));
+#elif defined(RATE_OF_ANOTHER_TYPE)
+  // expected-error {{pith: the facet ext::rate needs: C at(double rate) const}}
+  pith::explain_facets<other_type>();
+#elif defined(GRANULE_OF_ANOTHER_TYPE)
+  // expected-error {{pith: the facet ext::parts needs: std::uint64_t granule() const}}
+  auto const codec = pith::two_shot(number_of_parts());
+#endif
+}
