@@ -9,6 +9,8 @@
 namespace bench {
 
 struct nearest8_rule {
+  using facets = pith::ext::facets<pith::ext::refined>;
+
   static constexpr int bits = 8;
   static constexpr bool draws = false;
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 struct nearest4_rule {
+  using facets = pith::ext::facets<pith::ext::refined>;
+
   static constexpr int bits = 4;
   static constexpr bool draws = false;
 

@@ -79,6 +79,31 @@ struct number_of_parts : copying {
   int granule() const { return 8; }
 };
 
+/// A rule of symbols without a scale.
+struct plain_rule {
+  static constexpr int bits = 2;
+  static constexpr bool draws = false;
+
+  template <class A>
+  PITH_HD std::uint32_t code(A x, pith::unscaled<A>, std::uint16_t) const {
+    return x < 0;
+  }
+  template <class A>
+  PITH_HD A value(std::uint32_t symbol, pith::unscaled<A>) const {
+    return static_cast<A>(symbol);
+  }
+};
+struct undeclared_rule : plain_rule {
+  double refine(double scale) const { return scale; }
+};
+struct misspelt_rule : plain_rule {
+  using facets = ext::facets<ext::refined>;
+  template <class A>
+  PITH_HD A refined(pith::unscaled<A>) const {
+    return 1;
+  }
+};
+
 }  // namespace sample
 
 int main() {
@@ -115,5 +140,11 @@ int main() {
 #elif defined(GRANULE_OF_ANOTHER_TYPE)
   // expected-error {{pith: the facet ext::parts needs: std::uint64_t granule() const}}
   auto const codec = pith::two_shot(number_of_parts());
+#elif defined(UNDECLARED_MEMBER_OF_A_RULE)
+  // expected-error {{pith: a rule with the member refine must declare its facet: using facets = pith::ext::facets<pith::ext::refined>}}
+  auto const codec = pith::scalar_quantizer<undeclared_rule>(undeclared_rule());
+#elif defined(MISSPELT_MEMBER_OF_A_RULE)
+  // expected-error {{pith: the facet ext::refined needs: template <class A> PITH_HD Refined refine(Scale) const}}
+  auto const codec = pith::scalar_quantizer<misspelt_rule>(misspelt_rule());
 #endif
 }

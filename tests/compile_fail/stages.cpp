@@ -62,7 +62,7 @@ struct without_decode : pith::codec_base {
 struct wide_sign {
   static constexpr int bits = 2;
   static constexpr bool draws = false;
-  static constexpr bool is_sign = true;
+  using facets = pith::ext::facets<pith::ext::sign>;
 
   template <class A>
   PITH_HD std::uint32_t code(A x, pith::unscaled<A>, std::uint16_t) const {
@@ -129,7 +129,7 @@ int main() {
   // expected-error {{pith: scalar_quantizer<Rule> needs bits, draws, code and value}}
   pith::scalar_quantizer<stranger>({}, 128);
 #elif defined(WIDE_SIGN)
-  // expected-error {{pith: scalar_quantizer<Rule>: a rule that is_sign has symbols of one bit and draws nothing}}
+  // expected-error {{pith: scalar_quantizer<Rule>: a rule with the facet ext::sign has symbols of one bit and draws nothing}}
   pith::scalar_quantizer<wide_sign>({});
 #else
   auto const codec = complete<float>() | select | pith::qsgd<4>();

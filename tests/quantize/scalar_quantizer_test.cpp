@@ -66,7 +66,7 @@ static_assert(pith::stage<sixteenths, float, pith::seq_executor> && pith::reprod
 
 /// It needs no scale, and says so.
 struct frank_rule : sixteenths_rule {
-  [[maybe_unused]] static constexpr bool is_scale_free = true;
+  using facets = pith::ext::facets<pith::ext::scale_free>;
 };
 
 struct frank : pith::scalar_quantizer<frank_rule> {

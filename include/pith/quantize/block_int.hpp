@@ -29,6 +29,8 @@ struct narrow_scale {
 /// decodes to the integer times the scale.
 template <int Bits>
 struct block_int_rule : largest_terms {
+  using facets = ext::facets<ext::refined, ext::scaled, ext::candidates>;
+
   static constexpr int bits = Bits;
   static constexpr bool draws = false;
   static constexpr bool is_reproducible = true;

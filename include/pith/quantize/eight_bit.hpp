@@ -91,6 +91,8 @@ PITH_HD inline std::uint32_t tree_code(float twice) {
 }
 
 struct eight_bit_rule : largest_terms {
+  using facets = ext::facets<ext::scaled>;
+
   static constexpr int bits = 8;
   static constexpr bool draws = false;
   static constexpr bool is_reproducible = true;

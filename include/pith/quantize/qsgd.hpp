@@ -61,6 +61,8 @@ struct norm_terms {
 /// to the integer times the unit.
 template <int Bits>
 struct qsgd_rule {
+  using facets = ext::facets<ext::refined, ext::scaled>;
+
   static constexpr int bits = Bits;
   static constexpr bool draws = true;
   static constexpr bool is_reproducible = true;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/config.hpp>
+#include <pith/core/facets.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -10,6 +11,17 @@
 #include <utility>
 
 namespace pith::inline PITH_ABI {
+
+namespace ext {
+
+struct refined {};     ///< refine
+struct scaled {};      ///< scaled
+struct members {};     ///< members
+struct candidates {};  ///< candidate, candidates, chooses
+struct scale_free {};  ///< `code` needs no scale
+struct sign {};        ///< `code` is x < 0
+
+}  // namespace ext
 
 /// The empty scale type of a rule without scales.
 template <class A>
@@ -47,24 +59,24 @@ struct rule_types<R, A> {
 ///     uint32    code(A x, scale, uint16 random)         the symbol, in [0, 2^bits)
 ///     A         value(uint32 symbol, scale)             the decoded value; NaN for a NaN scale
 ///
-/// Optional:
+/// Facets, which a rule declares as `using facets = ext::facets<...>` (core/facets.hpp):
 ///
-///     refined   refine(scale)                           the argument of `code` that replaces the scale
-///     scaled    scaled(scale, A power)                  the argument of `value` that replaces the scale, so that the
+///     ext::refined      refined refine(scale)           the argument of `code` that replaces the scale
+///     ext::scaled       scaled scaled(scale, A power)   the argument of `value` that replaces the scale, so that the
 ///                                                       decoded value is multiplied by a power of two. Without
 ///                                                       `scaled`, the sum of several payloads may overflow even if
 ///                                                       their mean does not
-///     bool      is_scale_free                           true if `code` needs no scale. The pass that computes
-///                                                       the statistics of large buckets then also writes symbols
-///     double statistic::*members[]                      all members of the statistic, if `merge` merges each member
+///     ext::members      double statistic::*members[]    all members of the statistic, if `merge` merges each member
 ///                                                       separately. Vector instructions can then measure a large
 ///                                                       bucket
-///     scale     candidate(scale, unsigned i)            a scale that may replace a bucket's scale; candidate 0 is the
+///     ext::candidates   scale candidate(scale, i)       a scale that may replace a bucket's scale; candidate 0 is the
 ///                                                       scale itself. If the member `chooses` is true, a bucket takes
 ///                                                       the one of the first `candidates` candidates with the least
 ///                                                       squared error. The codec then allows buckets of 2^k elements,
 ///                                                       at most 256
-///     bool      is_sign                                 true if `code` is x < 0. Symbols are then packed directly
+///     ext::scale_free                                   `code` needs no scale. The pass that computes the statistics
+///                                                       of large buckets then also writes symbols
+///     ext::sign                                         `code` is x < 0. Symbols are then packed directly
 ///
 /// A rule has either all of the functions `measure`, `merge` and `finish`, or none of these. A rule without these
 /// functions has no scales and no side information, and its `code` and `value` receive an unscaled<A> as the scale.
@@ -101,9 +113,7 @@ PITH_HD Scale scale_at([[maybe_unused]] Scale const* scales, [[maybe_unused]] st
 }
 
 template <class R>
-concept scale_free = measures<R, float> && requires {
-  requires R::is_scale_free;
-};
+concept needs_no_scale = measures<R, float> && declares<R, ext::scale_free>;
 
 /// The number of members of the statistic if the rule declares `members`, and 0 otherwise.
 template <class R>
@@ -113,9 +123,7 @@ template <class R>
 inline constexpr std::size_t member_count<R> = std::extent_v<decltype(R::members)>;
 
 template <class R>
-concept sign_only = requires {
-  requires R::is_sign;
-};
+concept sign_only = declares<R, ext::sign>;
 
 /// True if the rule has `merge`, or has no statistic.
 template <class R, class A>

@@ -8,6 +8,7 @@
 #include <pith/quantize/detail/decode_block.hpp>
 #include <pith/quantize/detail/large_buckets.hpp>
 #include <pith/quantize/detail/quantizer_batch.hpp>
+#include <pith/quantize/detail/rule_check.hpp>
 #include <pith/quantize/detail/small_buckets.hpp>
 
 #include <cstdint>
@@ -33,7 +34,8 @@ class scalar_quantizer : public codec_base {
                 "pith: scalar_quantizer<Rule> needs bits, draws, code and value, and measure, merge and finish unless "
                 "it has no scale: see quantizer_rule");
   static_assert(!detail::sign_only<Rule> || (Rule::bits == 1 && !Rule::draws),
-                "pith: scalar_quantizer<Rule>: a rule that is_sign has symbols of one bit and draws nothing");
+                "pith: scalar_quantizer<Rule>: a rule with the facet ext::sign has symbols of one bit and draws nothing");
+  static_assert(sizeof(detail::rule_check<Rule, float>) > 0);
 
  public:
   using engine_facets = ext::facets<ext::source, ext::sum, ext::parts>;
@@ -92,7 +94,7 @@ class scalar_quantizer : public codec_base {
       auto* const partial = cx.ws.template take<statistic<In>>(tiles).data;
       auto* const arrived = arrival_words(cx.exec, cx.id, over.buckets(), cx.ws);
       cx.exec.for_each_block(tiles, measure_tiles<Rule, Source, A, span>{to, from, partial, arrived});
-      if (scale_free<Rule> && !Source::keeps) return;
+      if (needs_no_scale<Rule> && !Source::keeps) return;
     }
     cx.exec.for_each_block(over.count(), quantize_part<Rule, Source, A, span>{to, from, draws(cx.id)});
   }

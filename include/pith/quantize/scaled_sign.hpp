@@ -11,7 +11,8 @@ namespace pith::inline PITH_ABI {
 namespace detail {
 
 struct scaled_sign_rule : sign_symbols {
-  static constexpr bool is_scale_free = true;
+  using facets = ext::facets<ext::scaled, ext::scale_free>;
+
 
   template <class A>
   PITH_HD double measure(A x) const {

@@ -26,6 +26,8 @@ PITH_HD inline double short_of(double v) { return bits_as<double>(bits_as<std::u
 /// The rule of QSGD with one level. The scale is the largest magnitude or, with clipping, at most sigma standard
 /// deviations.
 struct terngrad_rule {
+  using facets = ext::facets<ext::refined, ext::scaled, ext::members>;
+
   static constexpr int bits = 2;
   static constexpr bool draws = true;
   static constexpr bool is_reproducible = true;

@@ -28,8 +28,7 @@ concept has_granule = requires(C const& c) {
   { c.granule() } -> std::same_as<std::uint64_t>;
 };
 
-/// The names of all members of facets. If a class also has one of them, of any kind and signature, the name is
-/// ambiguous in a class that derives from both.
+/// The names of all members of facets.
 struct facet_members {
   int omega, delta, error_bound, at, encode_from, decode_sum, most_entries, decode_entries, used_values,
       used_side_bytes, granule, contribution, own_contribution, delivered, produce_from, absorb_to;
@@ -37,15 +36,9 @@ struct facet_members {
 template <class C>
 struct with_facet_members : C, facet_members {};
 
-/// `facet_check<C, In, E>` fails to compile if the facets of a codec do not fit its members. PITH_FACET checks one
-/// member: it fits if its facet is declared, and it is absent otherwise.
-#define PITH_FACET(FACET, MEMBER, FITS, SIGNATURE)                                                        \
-  static_assert(!declares<C, ext::FACET> || (FITS), "pith: the facet ext::" #FACET " needs: " SIGNATURE); \
-  static_assert(                                                                                          \
-      mentions<C, ext::FACET> || requires { &with_facet_members<C>::MEMBER; },                            \
-      "pith: a codec with the member " #MEMBER                                                            \
-      " must declare its facet: using facets = "                                                          \
-      "pith::ext::facets<pith::ext::" #FACET ">; the member is: " SIGNATURE)
+/// Fails to compile if the facets of a codec do not fit its members.
+#define PITH_FACET(FACET, MEMBER, FITS, SIGNATURE) \
+  PITH_CHECK_FACET("codec", with_facet_members, FACET, MEMBER, FITS, SIGNATURE)
 
 template <class C, class In, class E>
 struct facet_check {

@@ -71,7 +71,7 @@ std::uint32_t* arrival_words(E const& exec, encoding_id const& id, std::uint64_t
 }
 
 /// Computes the statistic of one tile (core/detail/summation.hpp) of a bucket. If `code` needs no scale
-/// (is_scale_free), also writes the tile's symbols. The block that finishes the last tile of a bucket also computes the
+/// (ext::scale_free), also writes the tile's symbols. The block that finishes the last tile of a bucket also computes the
 /// bucket's scale.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct measure_tiles {
@@ -80,12 +80,12 @@ struct measure_tiles {
   /// True if a device's thread can keep the statistics of an octet in registers, and the source copies no values.
   static constexpr bool keeps_octets = sizeof(statistic_of<Rule, A>) == sizeof(double) &&
                                        std::same_as<Source, ext::plain_source<A>> &&
-                                       (sign_only<Rule> || !scale_free<Rule>);
+                                       (sign_only<Rule> || !needs_no_scale<Rule>);
   static constexpr unsigned resident_blocks = keeps_octets && sizeof(A) == sizeof(float) ? 6 : 4;
 
   struct memory {
     fast_array<A, Span> room;
-    fast_array<symbol_word<Rule::bits>, scale_free<Rule> && !sign_only<Rule> ? Span : 1> symbols;
+    fast_array<symbol_word<Rule::bits>, needs_no_scale<Rule> && !sign_only<Rule> ? Span : 1> symbols;
     fast_array<statistic_of<Rule, A>, tile_lanes> lanes;
   };
 
@@ -136,7 +136,7 @@ struct measure_tiles {
             auto const own = rule.measure(x[lane]);
             sums[lane] = at == i ? own : rule.merge(sums[lane], own);
           }
-          if constexpr (scale_free<Rule>) bytes[at / octet] = negative_byte(x, octet);
+          if constexpr (needs_no_scale<Rule>) bytes[at / octet] = negative_byte(x, octet);
         }
         for (std::uint32_t lane = 0; lane < octet; ++lane) lanes[i + lane] = sums[lane];
       });
@@ -192,7 +192,7 @@ struct measure_tiles {
   }
   template <class Team, class Count>
   PITH_HD void write_symbols(Team const& team, memory& fast, std::uint64_t first, A const* p, Count count) const {
-    if constexpr (scale_free<Rule>) {
+    if constexpr (needs_no_scale<Rule>) {
       auto const rule = to.rule;
       auto* const bytes = to.bytes + first / octet * Rule::bits;
       if constexpr (sign_only<Rule>) {
@@ -242,7 +242,7 @@ struct quantize_part {
   template <class Team, class Count>
   PITH_HD void encode(Team const& team, memory& fast, std::uint64_t first, Count count) const {
     auto const* const p = from.load(team, first, count, fast.room.data());
-    code_block<!scale_free<Rule>>(to, from, random, team, fast, first, p, count, count, count);
+    code_block<!needs_no_scale<Rule>>(to, from, random, team, fast, first, p, count, count, count);
   }
 };
 

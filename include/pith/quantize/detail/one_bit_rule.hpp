@@ -12,7 +12,7 @@ namespace pith::inline PITH_ABI::detail {
 /// The rule of one_bit. A bucket has two means: the mean of its negative elements, whose symbol is 1, and the mean of
 /// its other elements, whose symbol is 0. The mean of no elements is 0.
 struct one_bit_rule : sign_symbols {
-  static constexpr bool is_scale_free = true;
+  using facets = ext::facets<ext::scaled, ext::members, ext::scale_free>;
 
   struct sums {
     double above, below, n_below;
@@ -62,7 +62,7 @@ struct one_bit_rule : sign_symbols {
 /// The rule for the rows of a matrix. The symbols of a row may begin inside a byte. The pass that computes the means
 /// therefore does not write symbols; `write_signs` writes all symbols.
 struct one_bit_means : one_bit_rule {
-  static constexpr bool is_scale_free = false;
+  using facets = ext::facets<ext::scaled, ext::members>;
 };
 
 }  // namespace pith::inline PITH_ABI::detail

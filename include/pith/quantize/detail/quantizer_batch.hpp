@@ -117,7 +117,7 @@ struct quantizer_batch {
       run(exec, table, small_buckets, make_encoder<quantize_buckets<Rule, source, A, span>, segments>{of});
       run(exec, table, tiles_of_large, make_measurer<measure_tiles<Rule, source, A, span>, segments>{of});
     }
-    if constexpr (!scale_free<Rule>) {
+    if constexpr (!needs_no_scale<Rule>) {
       run(exec, table, parts_of_large, make_encoder<quantize_part<Rule, source, A, span>, segments>{of});
     }
   }

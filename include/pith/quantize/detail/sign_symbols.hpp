@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/config.hpp>
+#include <pith/quantize/quantizer_rule.hpp>
 
 #include <cstdint>
 
@@ -9,10 +10,11 @@ namespace pith::inline PITH_ABI::detail {
 
 /// The symbol of a negative element is 1, and the symbol of any other element is 0.
 struct sign_symbols {
+  using engine_facets = ext::facets<ext::sign>;
+
   static constexpr int bits = 1;
   static constexpr bool draws = false;
   static constexpr bool is_reproducible = true;
-  static constexpr bool is_sign = true;
 
   template <class A, class Scale>
   PITH_HD std::uint32_t code(A x, Scale, std::uint16_t) const {

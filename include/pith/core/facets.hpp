@@ -1,0 +1,82 @@
+// pith/core/facets.hpp — facets: the optional members of codecs and rules, which their authors declare.
+#pragma once
+
+#include <pith/config.hpp>
+
+#include <concepts>
+#include <type_traits>
+
+namespace pith::inline PITH_ABI {
+
+namespace ext {
+
+/// The facets of a class, which its author declares in one line:
+///
+///     using facets = pith::ext::facets<pith::ext::contractive, pith::ext::sum>;
+///
+/// A facet is a group of optional members. The program does not compile if a member of a declared facet is missing or
+/// does not fit, or if the class has a member of a facet that it does not declare. The error states the member's
+/// signature.
+template <class... F>
+struct facets {};
+
+/// In place of a list: the facets follow from the classes that this class wraps, and are not checked.
+struct computed {};
+
+/// In a list: this class template lacks the facet for its arguments, though its members have the facet's names.
+template <class F>
+struct no {};
+template <bool Has, class F>
+using facet_if = std::conditional_t<Has, F, no<F>>;
+
+}  // namespace ext
+
+namespace detail {
+
+template <class List, class F>
+inline constexpr bool lists = false;
+template <class... Each, class F>
+inline constexpr bool lists<ext::facets<Each...>, F> = (std::same_as<Each, F> || ...);
+
+template <class C>
+concept has_facets = requires {
+  typename C::facets;
+};
+/// A base class may implement facets. It declares them as engine_facets, and the derived class declares only its own
+/// facets.
+template <class C>
+concept has_engine_facets = requires {
+  typename C::engine_facets;
+};
+
+/// True if C declares the facet F.
+template <class C, class F>
+inline constexpr bool declares = false;
+template <class C, class F>
+  requires(has_facets<C> || has_engine_facets<C>)
+inline constexpr bool declares<C, F> = [] {
+  auto found = false;
+  if constexpr (has_facets<C>) found = lists<typename C::facets, F>;
+  if constexpr (has_engine_facets<C>) found = found || lists<typename C::engine_facets, F>;
+  return found;
+}();
+/// True if C declares the facet F, or declares that it lacks the facet F.
+template <class C, class F>
+inline constexpr bool mentions = declares<C, F> || declares<C, ext::no<F>>;
+
+template <class C>
+inline constexpr bool has_computed_facets = false;
+template <has_facets C>
+inline constexpr bool has_computed_facets<C> = std::same_as<typename C::facets, ext::computed>;
+
+/// Checks a member of a class C: the member fits if its facet is declared, and is absent otherwise. `NAMED` derives from
+/// C and from a class that has all names of members, so a name is ambiguous if C has it too, with any signature.
+#define PITH_CHECK_FACET(KIND, NAMED, FACET, MEMBER, FITS, SIGNATURE)                                              \
+  static_assert(!declares<C, ext::FACET> || (FITS), "pith: the facet ext::" #FACET " needs: " SIGNATURE);          \
+  static_assert(mentions<C, ext::FACET> || requires { &NAMED<C>::MEMBER; },                                        \
+                "pith: a " KIND " with the member " #MEMBER                                                        \
+                " must declare its facet: using facets = pith::ext::facets<pith::ext::" #FACET ">; the member is: " \
+                SIGNATURE)
+
+}  // namespace detail
+}  // namespace pith::inline PITH_ABI
