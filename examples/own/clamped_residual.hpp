@@ -18,6 +18,8 @@ struct keep_clamped {
 /// The sum of the payloads plus the residual is not the sum of the gradients, because a limited residual loses a part.
 class clamped_residual {
  public:
+  using facets = pith::ext::facets<pith::ext::kept_residual>;
+
   static constexpr bool is_reproducible = true;
 
   explicit clamped_residual(double most) : most_(most) {

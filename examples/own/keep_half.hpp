@@ -10,6 +10,8 @@
 /// Halves the density if half of the energy or more is kept, and doubles it otherwise.
 class keep_half {
  public:
+  using facets = pith::ext::facets<pith::ext::energies>;
+
   std::string name() const { return "keep_half"; }
   void observe(pith::step_report const& seen) {
     double all = 0, kept = 0;

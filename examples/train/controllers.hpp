@@ -32,7 +32,7 @@ class traced_controller {
  public:
   using any = std::variant<pith::gravac, pith::accordion, pith::fixed_schedule>;
 
-  static constexpr bool needs_gradients = true;
+  using facets = pith::ext::facets<pith::ext::energies, pith::ext::gradient_norms>;
 
   traced_controller(any controller, std::vector<pith::tensor_spec> tensors)
       : controller_(std::move(controller)), tensors_(std::move(tensors)) {}

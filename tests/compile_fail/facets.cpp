@@ -1,6 +1,9 @@
 // tests/compile_fail/facets.cpp — members that do not fit the facets of their codec.
 #include <pith/codec/explain.hpp>
+#include <pith/control/warm_up.hpp>
 #include <pith/exchange/two_shot.hpp>
+#include <pith/feedback/ef21.hpp>
+#include <pith/feedback/own_residual.hpp>
 #include <pith/pith.hpp>
 
 namespace sample {
@@ -104,6 +107,19 @@ struct misspelt_rule : plain_rule {
   }
 };
 
+struct undeclared_controller : pith::warm_up {
+  using warm_up::warm_up;
+  pith::rate_list measures(std::uint64_t, std::uint32_t) const { return {0.5}; }
+};
+
+struct undeclared_policy : pith::ef21 {
+  auto& residual_in(auto& mine) const { return mine.estimate; }
+};
+struct misspelt_policy : pith::own_residual {
+  using facets = ext::extended<pith::own_residual::facets, ext::after_mean>;
+  void after_exchanges(auto const&, auto, auto&, auto&) const {}
+};
+
 }  // namespace sample
 
 int main() {
@@ -146,5 +162,14 @@ int main() {
 #elif defined(MISSPELT_MEMBER_OF_A_RULE)
   // expected-error {{pith: the facet ext::refined needs: template <class A> PITH_HD Refined refine(Scale) const}}
   auto const codec = pith::scalar_quantizer<misspelt_rule>(misspelt_rule());
+#elif defined(UNDECLARED_MEMBER_OF_A_POLICY)
+  // expected-error {{pith: a feedback policy with the member residual_in must declare its facet: using facets = pith::ext::facets<pith::ext::kept_residual>}}
+  auto const codec = pith::error_feedback(pith::top_k(0.1), undeclared_policy());
+#elif defined(MISSPELT_MEMBER_OF_A_POLICY)
+  // expected-error {{pith: the facet ext::after_mean needs: template <real In, executor E> void after_exchange(}}
+  auto const codec = pith::error_feedback(pith::top_k(0.1), misspelt_policy());
+#elif defined(UNDECLARED_MEMBER_OF_A_CONTROLLER)
+  // expected-error {{pith: a controller with the member measures must declare its facet: using facets = pith::ext::facets<pith::ext::energies>}}
+  pith::explain_controller<undeclared_controller>();
 #endif
 }

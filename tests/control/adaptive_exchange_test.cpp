@@ -43,6 +43,8 @@ std::vector<float> gradient(std::size_t n, unsigned rank, std::uint64_t step) {
 
 /// Follows what it observed to any of five rates; to a dense one where it sees no number.
 struct wanderer {
+  using facets = pith::ext::facets<pith::ext::energies>;
+
   std::uint64_t seed = 1;
   bool is_blind = false, sends_all = false;
 
@@ -70,7 +72,8 @@ struct wanderer {
 
 /// Writes down what it is shown.
 struct observer {
-  static constexpr bool needs_gradients = true;
+  using facets = pith::ext::facets<pith::ext::energies, pith::ext::gradient_norms>;
+
   std::vector<pith::rate_report> seen = {};
   std::vector<double> gradients = {};
   double seconds = 0, learning_rate = 0;

@@ -86,6 +86,17 @@ void conserves_everywhere(C const& codec) {
   }
 }
 
+/// Doubles the mean.
+struct announcing : pith::residual<> {
+  using facets = pith::ext::extended<pith::residual<>::facets, pith::ext::after_mean>;
+
+  std::string name() const { return "announcing"; }
+  template <class In, pith::executor E>
+  void after_exchange(pith::context<In, E> const& cx, auto mean, pith::no_state&, auto&) const {
+    cx.exec.for_each_index(cx.dims.n, pith::detail::scale<In, In>{mean.data, mean.data, 2});
+  }
+};
+
 }  // namespace
 
 TEST_CASE("two steps of scaled_sign by hand") {
@@ -257,13 +268,6 @@ TEST_CASE("a chain that does not contract at this size is refused with its remed
 }
 
 TEST_CASE("a policy may settle with the mean") {
-  struct announcing : pith::residual<> {
-    std::string name() const { return "announcing"; }
-    void after_exchange(pith::context<float, pith::seq_executor> const& cx, pith::value_view<float> mean,
-                        pith::no_state&, local<float, pith::seq_executor>&) const {
-      cx.exec.for_each_index(cx.dims.n, pith::detail::scale<float, float>{mean.data, mean.data, 2});
-    }
-  };
   using codec = error_feedback<pith::scaled_sign, announcing>;
   auto t = trial<float, codec>(codec(pith::scaled_sign(), announcing()), {2});
   CHECK(t.all_reduce(of({1, -3})) == of({4, -4}));

@@ -41,7 +41,7 @@ struct accordion_options {
 ///               the sum of an interval's gradients, and must store this sum, which has as many elements as the tensor
 class accordion {
  public:
-  static constexpr bool needs_gradients = true;
+  using facets = ext::facets<ext::gradient_norms>;
 
   explicit accordion(accordion_options options = {}) : options_(options) {
     using detail::require;

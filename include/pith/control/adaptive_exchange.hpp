@@ -131,7 +131,7 @@ class adaptive_exchange {
         is_recoverable_(options.is_recoverable) {
     require_rates();
     require_one_controller();
-    if (detail::needs_gradients<R>()) exchange_.measure_gradients(board_.squares());
+    if (detail::declares<R, ext::gradient_norms>) exchange_.measure_gradients(board_.squares());
   }
 
   /// Makes an exchange with one codec for all tensors.
@@ -333,7 +333,7 @@ class adaptive_exchange {
       reports_[i].energy = is_first ? *number++ : reports_[i - 1].energy;
       reports_[i].kept = *number++;
     }
-    auto const gradients = detail::needs_gradients<R>() ? board_.gradients() : span<double const>();
+    auto const gradients = detail::declares<R, ext::gradient_norms> ? board_.gradients() : span<double const>();
     report_ = {step_, learning_rate_, board_.slowest(), {reports_.data(), reports_.size()}, gradients};
     controller_.observe(report_);
     is_seen_ = true;

@@ -98,6 +98,8 @@ struct gravac_options {
 ///               differences between gravac and the paper
 class gravac {
  public:
+  using facets = ext::facets<ext::energies>;
+
   explicit gravac(gravac_options options = {}) : options_(std::move(options)) {
     using detail::require;
     auto const& o = options_;

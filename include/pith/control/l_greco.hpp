@@ -79,6 +79,8 @@ struct l_greco_options {
 ///   reference   Alimohammadi, Markov, Frantar and Alistarh, L-GreCo, MLSys 2024
 class l_greco {
  public:
+  using facets = ext::facets<ext::energies>;
+
   explicit l_greco(l_greco_options options = {}) : options_(std::move(options)) {
     auto const& o = options_;
     auto const is_there = std::find(o.rates.begin(), o.rates.end(), o.reference) != o.rates.end();

@@ -3,6 +3,7 @@
 
 #include <pith/codec/measured.hpp>
 #include <pith/core/error.hpp>
+#include <pith/core/facets.hpp>
 #include <pith/core/span.hpp>
 
 #include <concepts>
@@ -35,7 +36,7 @@ struct step_report {
   double learning_rate = 0;
   double seconds = 0;  ///< seconds since the end of the previous step, on the slowest rank
   span<rate_report const> tensors = {};
-  span<double const> gradients = {};  ///< |g|^2 per tensor, summed over the ranks; empty without needs_gradients
+  span<double const> gradients = {};  ///< |g|^2 per tensor, summed over the ranks; empty without ext::gradient_norms
 };
 
 /// A controller chooses the rate of each tensor in each step. Its decisions are a pure function of its reports, so
@@ -44,9 +45,13 @@ struct step_report {
 ///
 ///   observe(report)        receives the measurements after a step
 ///   decide(step, tensor)   returns the rate of a tensor in this step; 1 is dense
-///   measures(step, tensor) optional: returns the rates at which the tensor's energies are measured in this step
-///   needs_gradients        optional: true if reports must include |g|^2
 ///   load(bytes)            throws std::invalid_argument for a wrong state, and then changes nothing
+///
+/// Facets, which a controller declares as `using facets = ext::facets<...>` (core/facets.hpp):
+///
+///   ext::energies          measures(step, tensor) returns the rates at which the tensor's energies are measured in this
+///                          step
+///   ext::gradient_norms    reports include |g|^2
 template <class R>
 concept rate_controller = std::copyable<R> && requires(R& r, R const& c, step_report const& seen, std::uint64_t step,
                                                        std::uint32_t tensor, span<std::byte const> saved) {
@@ -57,9 +62,39 @@ concept rate_controller = std::copyable<R> && requires(R& r, R const& c, step_re
   { r.load(saved) } -> std::same_as<void>;
 };
 
-/// Fails to compile if `R` is not a controller. The error names the missing function.
+namespace ext {
+
+struct energies {};        ///< measures
+struct gradient_norms {};  ///< reports include |g|^2
+
+}  // namespace ext
+
+namespace detail {
+
+/// The names of all members of a controller's facets.
+struct controller_members {
+  int measures;
+};
+template <class R>
+struct with_controller_members : R, controller_members {};
+
+template <class R>
+concept measures_energies = requires(R const& r, std::uint64_t step, std::uint32_t tensor) {
+  { r.measures(step, tensor) } -> std::same_as<rate_list>;
+};
+
+template <class C>
+struct controller_check {
+  PITH_CHECK_FACET("controller", with_controller_members, energies, measures, measures_energies<C>,
+                   "rate_list measures(std::uint64_t step, std::uint32_t tensor) const");
+};
+
+}  // namespace detail
+
+/// Fails to compile if `R` is not a controller, or if its facets do not fit its members. The error names the function.
 template <class R>
 constexpr void explain_controller() {
+  static_cast<void>(detail::controller_check<R>());
   static_assert(std::copyable<R>, "pith: a controller must be copyable");
   static_assert(!std::copyable<R> || rate_controller<R>,
                 "pith: a controller has std::string name() const, void observe(step_report const&), double "
@@ -70,20 +105,12 @@ constexpr void explain_controller() {
 namespace detail {
 
 template <class R>
-rate_list rates_to_measure(R const& controller, std::uint64_t step, std::uint32_t tensor) {
-  if constexpr (requires { controller.measures(step, tensor); }) {
+rate_list rates_to_measure(R const& controller, [[maybe_unused]] std::uint64_t step,
+                           [[maybe_unused]] std::uint32_t tensor) {
+  if constexpr (declares<R, ext::energies>) {
     return controller.measures(step, tensor);
   } else {
     return {};
-  }
-}
-
-template <class R>
-constexpr bool needs_gradients() {
-  if constexpr (requires { R::needs_gradients; }) {
-    return R::needs_gradients;
-  } else {
-    return false;
   }
 }
 

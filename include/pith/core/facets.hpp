@@ -29,6 +29,16 @@ struct no {};
 template <bool Has, class F>
 using facet_if = std::conditional_t<Has, F, no<F>>;
 
+/// The facets of a base class, and more: `using facets = pith::ext::extended<base::facets, pith::ext::sum>`.
+template <class List, class... More>
+struct extend;
+template <class... Each, class... More>
+struct extend<facets<Each...>, More...> {
+  using type = facets<Each..., More...>;
+};
+template <class List, class... More>
+using extended = typename extend<List, More...>::type;
+
 }  // namespace ext
 
 namespace detail {
@@ -71,12 +81,12 @@ inline constexpr bool has_computed_facets<C> = std::same_as<typename C::facets, 
 
 /// Checks a member of a class C: the member fits if its facet is declared, and is absent otherwise. `NAMED` derives from
 /// C and from a class that has all names of members, so a name is ambiguous if C has it too, with any signature.
-#define PITH_CHECK_FACET(KIND, NAMED, FACET, MEMBER, FITS, SIGNATURE)                                              \
-  static_assert(!declares<C, ext::FACET> || (FITS), "pith: the facet ext::" #FACET " needs: " SIGNATURE);          \
-  static_assert(mentions<C, ext::FACET> || requires { &NAMED<C>::MEMBER; },                                        \
-                "pith: a " KIND " with the member " #MEMBER                                                        \
-                " must declare its facet: using facets = pith::ext::facets<pith::ext::" #FACET ">; the member is: " \
-                SIGNATURE)
+#define PITH_CHECK_FACET(KIND, NAMED, FACET, MEMBER, FITS, SIGNATURE)                                     \
+  static_assert(!declares<C, ext::FACET> || (FITS), "pith: the facet ext::" #FACET " needs: " SIGNATURE); \
+  static_assert(                                                                                          \
+      mentions<C, ext::FACET> || requires { &NAMED<C>::MEMBER; },                                         \
+      "pith: a " KIND " with the member " #MEMBER                                                         \
+      " must declare its facet: using facets = pith::ext::facets<pith::ext::" #FACET ">; the member is: " SIGNATURE)
 
 }  // namespace detail
 }  // namespace pith::inline PITH_ABI

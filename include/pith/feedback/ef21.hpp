@@ -79,6 +79,8 @@ struct settle_estimate {
 ///               uncompressed
 class ef21 {
  public:
+  using facets = ext::facets<ext::after_mean, ext::momentum>;
+
   static constexpr bool is_reproducible = true;
   static constexpr bool owes_gradients = false;
 

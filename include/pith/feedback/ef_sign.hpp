@@ -20,6 +20,8 @@ namespace pith::inline PITH_ABI {
 ///   reference   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019, algorithm 1
 class ef_sign : public residual<detail::chosen_weights> {
  public:
+  using facets = ext::facets<ext::fused, ext::after_mean, ext::unsent, ext::kept_residual>;
+
   explicit ef_sign(double learning_rate) : residual(1, valid(learning_rate)), learning_rate_(learning_rate) {}
 
   std::string name() const { return detail::text("ef_sign(", detail::shortest(learning_rate_), ")"); }

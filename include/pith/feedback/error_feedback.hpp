@@ -9,6 +9,7 @@
 #include <pith/core/error.hpp>
 #include <pith/feedback/detail/contraction.hpp>
 #include <pith/feedback/detail/fusing.hpp>
+#include <pith/feedback/detail/policy_check.hpp>
 #include <pith/feedback/detail/widened.hpp>
 #include <pith/feedback/residual.hpp>
 
@@ -202,7 +203,9 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
 
  private:
   error_feedback(C codec, F policy, bool verified)
-      : base(std::move(codec)), policy_(std::move(policy)), verified_(verified) {}
+      : base(std::move(codec)), policy_(std::move(policy)), verified_(verified) {
+    detail::explain_policy<F>();
+  }
   friend base;
 
   error_feedback with(C codec) const { return error_feedback(std::move(codec), policy_, verified_); }

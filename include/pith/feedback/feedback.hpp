@@ -5,6 +5,7 @@
 #include <pith/codec/stage.hpp>
 #include <pith/core/buffer.hpp>
 #include <pith/core/detail/convert.hpp>
+#include <pith/core/facets.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -13,25 +14,42 @@
 
 namespace pith::inline PITH_ABI {
 
-/// A feedback policy has these functions. after_exchange and add_unsent are optional:
+namespace ext {
+
+struct fused {};          ///< source, has_source
+struct after_mean {};     ///< after_exchange
+struct unsent {};         ///< add_unsent
+struct kept_residual {};  ///< residual_in
+struct momentum {};       ///< changes_gradients
+
+}  // namespace ext
+
+/// A feedback policy has these functions:
 ///
 ///     compensate(context<In, E>, g, p, local const)               sets p, the codec's input; called once per round
 ///     update(context<In, E>, p, sent, local)                      called once per step; sent = D(C(p)) or, in an
 ///                                                                 exchange, the value that feedback_on selects.
 ///                                                                 If the codec is lossless, `sent` and p are the
 ///                                                                 same view
-///     after_exchange(context<In, E>, mean, replicated, local)     may change the mean
-///     add_unsent(context<In, E>, unsent, local)                   adds to the residual the part of the mean that In,
-///                                                                 half or bfloat16, cannot hold
 ///     rescale(exec, factor, replicated, local)                    called for a new loss scale or learning rate
 ///
-/// A policy with states also has one of the following members. Without either, `change` of an exchange replaces the
-/// policy only by an equal one:
+/// Facets, which a policy declares as `using facets = ext::facets<...>` (core/facets.hpp):
 ///
-///     residual_in(local)                     returns the buffer of the residual, which has not been delivered. If the
-///                                            policy divides the decoded mean by a number, its member unit() returns
-///                                            this number, and another policy continues with residual / unit()
-///     owes_gradients = false                 a static constexpr bool: the states contain no such residual
+///     ext::fused          source(g, local)                        returns a source of p (ext/source.hpp), with which
+///                                                                 the codec encodes p and writes the residual in one
+///                                                                 pass, if has_source() is true
+///     ext::after_mean     after_exchange(context<In, E>, mean, replicated, local)   may change the mean
+///     ext::unsent         add_unsent(context<In, E>, unsent, local)   adds to the residual the part of the mean that
+///                                                                 In, half or bfloat16, cannot hold
+///     ext::kept_residual  residual_in(local)                      returns the buffer of the residual, which has not
+///                                                                 been delivered. If the policy divides the decoded
+///                                                                 mean by a number, its member unit() returns this
+///                                                                 number, and another policy continues with
+///                                                                 residual / unit()
+///     ext::momentum       changes_gradients()                     true if gradients change even with a lossless codec
+///
+/// A policy with states has the facet kept_residual, or declares `static constexpr bool owes_gradients = false`: the
+/// states contain no such residual. Without either, `change` of an exchange replaces the policy only by an equal one.
 template <class F, class In, class E>
 concept feedback = std::copyable<F> && real<In> && executor<E> &&
     requires(F const& f, context<In, E> const& cx, values_on<E, In const> g, values_on<E, accum<In>> p,

@@ -80,6 +80,8 @@ struct keep_momentum {
 ///               keeps the error of a quantizer
 class momentum_correction {
  public:
+  using facets = ext::facets<ext::unsent, ext::kept_residual, ext::momentum>;
+
   static constexpr bool is_reproducible = true;
 
   explicit momentum_correction(double momentum = 0.9, momentum_options options = {})

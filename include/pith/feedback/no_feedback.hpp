@@ -15,6 +15,8 @@ namespace pith::inline PITH_ABI {
 ///   reference   GRACE's memory "none"
 class no_feedback {
  public:
+  using facets = ext::facets<ext::fused>;
+
   static constexpr bool is_reproducible = true;
   static constexpr bool is_memoryless = true;
 

@@ -80,6 +80,8 @@ using detail::add_residual;
 template <class Weights = detail::unit_weights>
 class residual : private Weights {
  public:
+  using facets = ext::facets<ext::fused, ext::unsent, ext::kept_residual>;
+
   /// True, because each product is stored before it is added, so that p is bitwise equal on all executors.
   static constexpr bool is_reproducible = true;
 

@@ -33,6 +33,8 @@ struct keep_decayed {
 ///   reference   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018, algorithm 2
 class signum_momentum {
  public:
+  using facets = ext::facets<ext::momentum>;
+
   static constexpr bool is_reproducible = true;
   static constexpr bool is_memoryless = true;
 

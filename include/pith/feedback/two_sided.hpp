@@ -38,6 +38,8 @@ class two_sided {
                 "pith: two_sided(c) needs a stage or a chain of them; it already adds feedback");
 
  public:
+  using facets = ext::computed;
+
   explicit two_sided(C server, F worker = F()) : server_(std::move(server)), worker_(std::move(worker)) {}
 
   template <class In, executor E>

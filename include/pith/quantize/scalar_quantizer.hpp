@@ -34,7 +34,8 @@ class scalar_quantizer : public codec_base {
                 "pith: scalar_quantizer<Rule> needs bits, draws, code and value, and measure, merge and finish unless "
                 "it has no scale: see quantizer_rule");
   static_assert(!detail::sign_only<Rule> || (Rule::bits == 1 && !Rule::draws),
-                "pith: scalar_quantizer<Rule>: a rule with the facet ext::sign has symbols of one bit and draws nothing");
+                "pith: scalar_quantizer<Rule>: a rule with the facet ext::sign has symbols of one bit and draws "
+                "nothing");
   static_assert(sizeof(detail::rule_check<Rule, float>) > 0);
 
  public:

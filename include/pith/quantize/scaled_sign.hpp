@@ -13,7 +13,6 @@ namespace detail {
 struct scaled_sign_rule : sign_symbols {
   using facets = ext::facets<ext::scaled, ext::scale_free>;
 
-
   template <class A>
   PITH_HD double measure(A x) const {
     return magnitude(static_cast<double>(x));

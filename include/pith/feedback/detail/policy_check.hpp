@@ -1,0 +1,56 @@
+// pith/feedback/detail/policy_check.hpp — the check that the facets of a feedback policy fit its members.
+#pragma once
+
+#include <pith/core/executor.hpp>
+#include <pith/core/facets.hpp>
+#include <pith/feedback/detail/fusing.hpp>
+#include <pith/feedback/feedback.hpp>
+
+#include <concepts>
+
+namespace pith::inline PITH_ABI::detail {
+
+/// The names of all members of a policy's facets.
+struct policy_members {
+  int source, after_exchange, add_unsent, residual_in, changes_gradients;
+};
+template <class F>
+struct with_policy_members : F, policy_members {};
+
+template <class F, class In, class E>
+concept has_residual_in = requires(F const& f, local_of<F, In, E>& local) {
+  { f.residual_in(local) } -> std::same_as<buffer<accum<In>, E>&>;
+};
+template <class F>
+concept may_change_gradients = requires(F const& f) {
+  { f.changes_gradients() } -> std::same_as<bool>;
+};
+
+/// Fails to compile if the facets of a feedback policy do not fit its members.
+#define PITH_FACET(FACET, MEMBER, FITS, SIGNATURE) \
+  PITH_CHECK_FACET("feedback policy", with_policy_members, FACET, MEMBER, FITS, SIGNATURE)
+
+template <class C, class E = archetype>
+struct policy_check {
+  PITH_FACET(fused, source, (has_sources<C, float, E>),
+             "template <real In, executor E> auto source(values_on<E, In const> g, local&) const, a source such as "
+             "ext::residual_source<In>, and bool has_source() const");
+  PITH_FACET(after_mean, after_exchange, (has_after_exchange<C, float, E>),
+             "template <real In, executor E> void after_exchange(context<In, E> const&, values_on<E, accum<In>> mean, "
+             "replicated&, local&) const");
+  PITH_FACET(unsent, add_unsent, (adds_unsent<C, bfloat16, E>),
+             "template <real In, executor E> void add_unsent(context<In, E> const&, values_on<E, accum<In>> unsent, "
+             "local&) const");
+  PITH_FACET(kept_residual, residual_in, (has_residual_in<C, float, E>),
+             "buffer<accum<In>, E>& residual_in(local&) const");
+  PITH_FACET(momentum, changes_gradients, may_change_gradients<C>, "bool changes_gradients() const");
+};
+
+#undef PITH_FACET
+
+template <class F>
+constexpr void explain_policy() {
+  if constexpr (!erased_feedback<F> && !has_computed_facets<F>) static_cast<void>(policy_check<F>());
+}
+
+}  // namespace pith::inline PITH_ABI::detail
