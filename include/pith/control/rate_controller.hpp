@@ -75,8 +75,6 @@ namespace detail {
 struct controller_members {
   int measures;
 };
-template <class R>
-struct with_controller_members : R, controller_members {};
 
 template <class R>
 concept measures_energies = requires(R const& r, std::uint64_t step, std::uint32_t tensor) {
@@ -85,7 +83,7 @@ concept measures_energies = requires(R const& r, std::uint64_t step, std::uint32
 
 template <class C>
 struct controller_check {
-  PITH_CHECK_FACET("controller", with_controller_members, energies, measures, measures_energies<C>,
+  PITH_CHECK_FACET("controller", controller_members, energies, measures, measures_energies<C>,
                    "rate_list measures(std::uint64_t step, std::uint32_t tensor) const");
 };
 

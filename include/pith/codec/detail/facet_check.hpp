@@ -33,12 +33,10 @@ struct facet_members {
   int omega, delta, error_bound, at, encode_from, decode_sum, most_entries, decode_entries, used_values,
       used_side_bytes, granule, contribution, own_contribution, delivered, produce_from, absorb_to;
 };
-template <class C>
-struct with_facet_members : C, facet_members {};
 
 /// Fails to compile if the facets of a codec do not fit its members.
 #define PITH_FACET(FACET, MEMBER, FITS, SIGNATURE) \
-  PITH_CHECK_FACET("codec", with_facet_members, FACET, MEMBER, FITS, SIGNATURE)
+  PITH_CHECK_FACET("codec", facet_members, FACET, MEMBER, FITS, SIGNATURE)
 
 template <class C, class In, class E>
 struct facet_check {

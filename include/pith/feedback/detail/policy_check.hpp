@@ -14,8 +14,6 @@ namespace pith::inline PITH_ABI::detail {
 struct policy_members {
   int source, after_exchange, add_unsent, residual_in, changes_gradients;
 };
-template <class F>
-struct with_policy_members : F, policy_members {};
 
 template <class F, class In, class E>
 concept has_residual_in = requires(F const& f, local_of<F, In, E>& local) {
@@ -28,7 +26,7 @@ concept may_change_gradients = requires(F const& f) {
 
 /// Fails to compile if the facets of a feedback policy do not fit its members.
 #define PITH_FACET(FACET, MEMBER, FITS, SIGNATURE) \
-  PITH_CHECK_FACET("feedback policy", with_policy_members, FACET, MEMBER, FITS, SIGNATURE)
+  PITH_CHECK_FACET("feedback policy", policy_members, FACET, MEMBER, FITS, SIGNATURE)
 
 template <class C, class E = archetype>
 struct policy_check {

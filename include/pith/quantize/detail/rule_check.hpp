@@ -13,8 +13,6 @@ namespace pith::inline PITH_ABI::detail {
 struct rule_members {
   int refine, scaled, candidate, members;
 };
-template <class R>
-struct with_rule_members : R, rule_members {};
 
 template <class R, class A>
 concept refines = requires(R const& r, scale_of<R, A> scale) {
@@ -29,14 +27,14 @@ concept offers_candidates = has_candidates<R> && requires(R const& r, scale_of<R
 /// Fails to compile if the facets of a quantizer rule do not fit its members.
 template <class C, class A>
 struct rule_check {
-  PITH_CHECK_FACET("rule", with_rule_members, refined, refine, (refines<C, A>),
+  PITH_CHECK_FACET("rule", rule_members, refined, refine, (refines<C, A>),
                    "template <class A> PITH_HD Refined refine(Scale) const");
-  PITH_CHECK_FACET("rule", with_rule_members, scaled, scaled, (scalable<C, A>),
+  PITH_CHECK_FACET("rule", rule_members, scaled, scaled, (scalable<C, A>),
                    "template <class A> PITH_HD Scaled scaled(Scale, A power) const, with value(symbol, Scaled)");
-  PITH_CHECK_FACET("rule", with_rule_members, candidates, candidate, (offers_candidates<C, A>),
+  PITH_CHECK_FACET("rule", rule_members, candidates, candidate, (offers_candidates<C, A>),
                    "template <class A> PITH_HD Scale candidate(Scale, unsigned) const, static constexpr unsigned "
                    "candidates, bool chooses");
-  PITH_CHECK_FACET("rule", with_rule_members, members, members, (member_count<C> > 0),
+  PITH_CHECK_FACET("rule", rule_members, members, members, (member_count<C> > 0),
                    "static constexpr double Statistic::*members[]");
 };
 
