@@ -55,6 +55,7 @@ for rate in "${rates[@]}"; do
   gpt "$rate" block_int8 --codec 'two_shot(block_int<8>)'
   gpt "$rate" block_int4 --codec 'ef(block_int<4>)'
   gpt "$rate" block_int4_two_shot --codec 'ef(two_shot(block_int<4>,ef(block_int<4>)))'
+  gpt "$rate" block_int2_two_shot --codec 'ef(two_shot(block_int<2>(32,clip),ef(block_int<2>(32,clip))))'
   gpt "$rate" power_sgd_4 --codec 'ef(power_sgd(4))'
   gpt "$rate" power_sgd_16 --codec 'ef(power_sgd(16))'
   gpt "$rate" top_k_1_qsgd8 --codec 'ef(top_k(0.01)|qsgd<8>)'

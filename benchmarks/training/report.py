@@ -40,7 +40,7 @@ CODECS = {
 PEERS = {
     "torch_dense": "DDP without a hook",
     "torch_bfloat16": "torch: `bf16_compress_hook`",
-    "torch_power_sgd_one_bucket": "torch: `powerSGD_hook`, one bucket",
+    "torch_power_sgd_one_bucket": "torch: `powerSGD_hook` of rank 1, one bucket",
 }
 CONTROL = {"jitter": "`identity`, means times 1 + 0.003 u"}
 RATES = {"10mbit": "10 Mbit/s", "100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s"}
@@ -97,22 +97,26 @@ def seed_table(results):
             yield f"| {label(name)} | {seed} | {last['validation_loss']} | {last['whole_validation_loss']} |"
 
 
+def over_dense(results, name):
+    """The difference of the last loss from that of uncompressed gradients; empty for hooks that trained no model."""
+    path = results / f"gpt_{name}_1.csv"
+    last = lambda of: losses(of)[2000]
+    return f"{last(path) - last(results / 'gpt_dense_1.csv'):+.3f}" if path.exists() else ""
+
+
 def links_table(results):
-    yield "| exchange | " + " | ".join(f"{rate}: ms per step | over bfloat16" for rate in RATES.values()) + " |"
-    yield "|---|" + "---|---|" * len(RATES)
+    rates = [rate for rate in RATES if any(results.glob(f"links_{rate}_*.csv"))]
+    yield "| exchange | " + " | ".join(f"{RATES[rate]}: ms per step | over bfloat16" for rate in rates) + " | loss over dense |"
+    yield "|---|" + "---|---|" * len(rates) + "---|"
     for name in [*PEERS, *CODECS]:
-        paths = [results / f"links_{rate}_{name}.csv" for rate in RATES]
-        if not any(path.exists() for path in paths):
+        if not any(results.glob(f"links_*bit_{name}.csv")):
             continue
         cells = []
-        for rate, path in zip(RATES, paths):
-            if not path.exists():
-                cells.append("| ")
-                continue
+        for rate in rates:
+            seconds = seconds_per_step(results / f"links_{rate}_{name}.csv")
             best = min(seconds_per_step(results / f"links_{rate}_{base}.csv") for base in ("torch_bfloat16", "bfloat16"))
-            seconds = seconds_per_step(path)
             cells.append(f"{1000 * seconds:.0f} | {seconds / best:.2f}")
-        yield f"| {label(name)} | " + " | ".join(cells) + " |"
+        yield f"| {label(name)} | " + " | ".join(cells) + f" | {over_dense(results, name)} |"
 
 
 TABLES = {"losses": loss_table, "seeds": seed_table, "links": links_table}
