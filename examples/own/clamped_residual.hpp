@@ -43,8 +43,7 @@ class clamped_residual {
   }
   template <class In, pith::executor E, class A>
   void update(pith::context<In, E> const& cx, auto p, auto sent, local<A, E>& mine) const {
-    auto const keep = keep_clamped<A>{p.data, sent.data, mine.residual.data(), static_cast<A>(most_)};
-    cx.exec.for_each_index(cx.dims.n, keep);
+    cx.exec.for_each_index(cx.dims.n, keep_clamped<A>{p.data, sent.data, mine.residual.data(), A(most_)});
   }
   void rescale(auto const& exec, double factor, pith::no_state&, auto& mine) const {
     pith::ext::rescale_buffer(exec, factor, mine.residual);

@@ -107,11 +107,11 @@ void require_equal_states(E const& exec, Comm& comm, exchanged_tensors<In, E>& a
   auto const differs = first_difference(gather_on_host(exec, comm, summary), 1).first != 0;
   if (!all_see_difference(exec, comm, differs)) return;
   require_same_exchange(exec, comm, all, number);
-  require_same_skips(exec, comm, begun);
   auto const each = gather_on_host(exec, comm, mine);
   auto const [rank, tensor] = first_difference(each, mine.size());
-  if (rank == 0) throw_no_difference();
-  throw_difference(all.specs()[tensor].name, rank, each[rank * mine.size() + tensor], each[tensor]);
+  if (rank != 0) throw_difference(all.specs()[tensor].name, rank, each[rank * mine.size() + tensor], each[tensor]);
+  require_same_skips(exec, comm, begun);
+  throw_no_difference();
 }
 
 }  // namespace pith::inline PITH_ABI::detail
