@@ -105,12 +105,11 @@ def over_dense(results, name):
 
 
 def links_table(results):
-    rates = [rate for rate in RATES if any(results.glob(f"links_{rate}_*.csv"))]
+    names = [name for name in [*PEERS, *CODECS] if any(results.glob(f"links_*bit_{name}.csv"))]
+    rates = [rate for rate in RATES if all((results / f"links_{rate}_{name}.csv").exists() for name in names)]
     yield "| exchange | " + " | ".join(f"{RATES[rate]}: ms per step | over bfloat16" for rate in rates) + " | loss over dense |"
     yield "|---|" + "---|---|" * len(rates) + "---|"
-    for name in [*PEERS, *CODECS]:
-        if not any(results.glob(f"links_*bit_{name}.csv")):
-            continue
+    for name in names:
         cells = []
         for rate in rates:
             seconds = seconds_per_step(results / f"links_{rate}_{name}.csv")
