@@ -25,7 +25,6 @@ inline constexpr method catalogue[] = {
     {"8-bit, floor", "eight_bit(0,floor)", "quantization", "yes"},
     {"block integers, 8 bits", "block_int<8>", "quantization", ""},
     {"block integers, 4 bits", "block_int<4>(32)", "quantization", ""},
-    {"block integers, 2 bits, clipped", "block_int<2>(32,clip)", "quantization", ""},
     {"natural", "natural<8>", "quantization", "yes"},
     {"natural, exact", "natural<9>", "quantization", ""},
     {"TernGrad", "terngrad", "quantization", "no"},

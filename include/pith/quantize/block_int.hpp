@@ -101,8 +101,8 @@ struct block_int_rule : largest_terms {
 ///               g q / (1 + (g - 1) q). This is the relative squared error of the worst bucket. In this bucket, one
 ///               element has the largest magnitude, and each of the other g - 1 elements equals half a scale. delta
 ///               assumes that scales are at least 2^-126. Use block_int with error feedback, or as the codec of
-///               two_shot. For normally distributed values, 32 per bucket, clip divides the squared error by 2.3 for 2
-///               bits, by 1.3 for 3 bits and by 1.1 for 4 bits
+///               two_shot. For normally distributed values, 32 per bucket, clip divides the squared error by 2.4 for 2
+///               bits and by 1.3 for 3 bits. For 4 bits, it gains nothing
 ///   reference   Dettmers, Lewis, Shleifer and Zettlemoyer, 8-bit Optimizers via Block-wise Quantization, ICLR 2022,
 ///               but with equidistant points. Clipping for the least squared error: Banner et al., Post Training 4-bit
 ///               Quantization of Convolutional Networks for Rapid-Deployment, NeurIPS 2019, but among four scales

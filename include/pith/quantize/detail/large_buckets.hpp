@@ -71,8 +71,8 @@ std::uint32_t* arrival_words(E const& exec, encoding_id const& id, std::uint64_t
 }
 
 /// Computes the statistic of one tile (core/detail/summation.hpp) of a bucket. If `code` needs no scale
-/// (ext::scale_free), also writes the tile's symbols. The block that finishes the last tile of a bucket also computes the
-/// bucket's scale.
+/// (ext::scale_free), also writes the tile's symbols. The block that finishes the last tile of a bucket also computes
+/// the bucket's scale.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct measure_tiles {
   static_assert(tile_lanes % Span == 0 && Span % measured_part<Source, Span> == 0);
