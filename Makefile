@@ -17,7 +17,7 @@ ifneq ($(filter-out float bfloat16,$(ELEMENTS))$(if $(filter float,$(ELEMENTS)),
 $(error ELEMENTS must be float, or float and bfloat16, got "$(ELEMENTS)")
 endif
 
-source := include/pith/runtime/source
+source := cmake/runtime
 definitions := -DPITH_RUNTIME $(if $(filter bfloat16,$(ELEMENTS)),,-DPITH_RUNTIME_WITHOUT_BFLOAT16)
 compile = -std=c++20 -fPIC -pthread $(definitions) -Iinclude $(CXXFLAGS) -MMD -MP -c -o $@ $<
 left_out := mpi $(if $(filter bfloat16,$(ELEMENTS)),,%_bfloat16)

@@ -6,7 +6,7 @@ namespace bench {
 /// A method at one setting.
 struct method {
   char const* name;
-  char const* codec;   ///< a text of parse, or name() of a codec in pith/reference
+  char const* codec;   ///< a text of parse, or name() of a codec in pith/comparison
   char const* family;  ///< quantization, sparsification, hybrid, low rank, transform or none
   char const* memory;  ///< whether GRACE uses error feedback by default; empty if GRACE lacks the method
 };

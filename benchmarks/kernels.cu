@@ -92,7 +92,7 @@ struct top_k_decode_sum4 : add_entries<float> {};
 //   convert  8: 2 LDG.128 STG.128
 struct bfloat16_cast : index_runs<convert<pith::bfloat16, float>> {};
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 template __global__ void block_kernel(sign_encode const);
 template __global__ void block_kernel(scaled_sign_measure const);
@@ -108,4 +108,4 @@ template __global__ void block_kernel(top_k_emit const);
 template __global__ void block_kernel(top_k_decode_sum4 const);
 template __global__ void block_kernel(bfloat16_cast const);
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

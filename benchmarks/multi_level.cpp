@@ -6,8 +6,8 @@
 // high, as a controller would need without rated. nested: rated(top_k), which measures at low and high and sends high.
 // Seconds of all tensors are the least of five runs. The runs of a tensor alternate, so that other load affects all
 // alike. The last column is the result: nested over low.
+#include <pith/adaptor/rated.hpp>
 #include <pith/codec/compress.hpp>
-#include <pith/codec/rated.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/sparsify/top_k.hpp>

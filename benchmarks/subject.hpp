@@ -41,7 +41,7 @@ inline constexpr char const* default_codecs[] = {"sign",
                                                  "top_k(0.01)|qsgd<8>",
                                                  "ef(top_k(0.01)|qsgd<8>)"};
 
-/// The codec of a text. Besides texts of parse it supports the stages of examples/own and the methods of pith/reference.
+/// The codec of a text. Besides texts of parse it supports the stages of examples/own and the methods of pith/comparison.
 template <pith::real In, pith::executor E>
 pith::any_codec<In, E> codec_of(std::string const& text) {
   if (text == "nearest4") return nearest4();

@@ -86,10 +86,6 @@ endfunction()
 # Makes pith::runtime or pith::runtime_mpi, which the project compiles with its own flags, but always optimised. Nothing is
 # compiled unless a target links with it.
 function(pith_compile_runtime name)
-  set(root ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include)  # of a checkout
-  if(NOT EXISTS ${root}/pith/runtime.hpp)
-    set(root ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../../include)  # of an installation
-  endif()
   set(names mpi)
   if(name STREQUAL "runtime")
     pith_require_runtime_elements()
@@ -98,7 +94,7 @@ function(pith_compile_runtime name)
       list(APPEND names codec_${element} fed_back_${element} stages_1_${element} stages_2_${element} stages_3_${element})
     endforeach()
   endif()
-  list(TRANSFORM names REPLACE "(.+)" "${root}/pith/runtime/source/\\1.cpp" OUTPUT_VARIABLE sources)
+  list(TRANSFORM names REPLACE "(.+)" "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/runtime/\\1.cpp" OUTPUT_VARIABLE sources)
   add_library(pith_${name} STATIC EXCLUDE_FROM_ALL ${sources})
   add_library(pith::${name} ALIAS pith_${name})
   # A unity build would need gigabytes for one source.

@@ -11,7 +11,7 @@
 #   pith_add_cuda_test(exec/cuda_test)               of a .cu file; label gpu; skipped without a device
 #   pith_add_cuda_test(exec/cuda_dispatch KERNELS)   ... with many kernels, which must not spill registers unless SPILLS
 #                                                    is given; for one architecture only, unless PITH_CUDA is ON
-#   pith_add_cuda_test(vector/cublas_product_test HARDWARE)   ... with a library that the emulator lacks
+#   pith_add_cuda_test(vector_quantize/cublas_product_test HARDWARE)   ... with a library that the emulator lacks
 #   pith_add_cuda_test(comm/nccl_test MODES)         ... in all modes of the emulator as well; label long
 #   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; labels mpi and, of more than four
 #                                                    ranks, long. Built with MPICH too, where mpicxx.mpich is found

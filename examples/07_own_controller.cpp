@@ -6,7 +6,7 @@
 //   step 300: density 0.1250,  7192 bytes gathered and     0 summed
 //
 // After each step all ranks have the same report of the kept energy, and so choose the same density for the next step.
-#include <pith/codec/rated.hpp>
+#include <pith/adaptor/rated.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/control/adaptive_exchange.hpp>
 #include <pith/pith.hpp>

@@ -5,9 +5,9 @@
 //   step  50  loss 0.438
 //   step 100  loss 0.072
 //   6720 bytes sent per step, not 24960
+#include <pith/collective/two_shot.hpp>
 #include <pith/comm/mpi.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
-#include <pith/exchange/two_shot.hpp>
 #include <pith/pith.hpp>
 
 #include <algorithm>

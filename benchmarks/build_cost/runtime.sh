@@ -28,7 +28,7 @@ library_table() {
   echo "| source | seconds | MB of memory |"
   echo "|---|---|---|"
   local source
-  for source in "$include"/pith/runtime/source/*.cpp; do
+  for source in "$here"/../../cmake/runtime/*.cpp; do
     if [[ $source == */mpi.cpp ]]; then continue; fi
     measured "$source" | awk -v name="$(basename "$source")" '{ printf "| `%s` | %.0f | %.0f |\n", name, $1, $2 }'
   done

@@ -8,13 +8,13 @@
 // methods but float send an eighth. Times are medians of the slowest rank's; the error is relative to the mean.
 #include "difference.hpp"
 
-#include <pith/codec/identity.hpp>
+#include <pith/adaptor/identity.hpp>
+#include <pith/collective/ring.hpp>
 #include <pith/comm/mpi.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
-#include <pith/exchange/ring.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/quantize/qsgd.hpp>
-#include <pith/vector/pca.hpp>
+#include <pith/vector_quantize/pca.hpp>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>

@@ -10,8 +10,8 @@
 
 #include <pith/core/buffer.hpp>
 #include <pith/exec/seq.hpp>
-#include <pith/vector/blas_product.hpp>
-#include <pith/vector/detail/slices.hpp>
+#include <pith/vector_quantize/blas_product.hpp>
+#include <pith/vector_quantize/detail/slices.hpp>
 
 #include <algorithm>
 #include <chrono>

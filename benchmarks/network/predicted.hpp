@@ -5,8 +5,8 @@
 #include "rows.hpp"
 #include "workloads.hpp"
 
+#include <pith/cost_model/cost_model.hpp>
 #include <pith/exec/seq.hpp>
-#include <pith/plan/cost_model.hpp>
 
 #include <range/v3/algorithm/minmax_element.hpp>
 #include <range/v3/range/conversion.hpp>

@@ -21,7 +21,7 @@
 // are threads that share this machine's cores. The last column is the time to the highest of the final losses.
 #include "training.hpp"
 
-#include <pith/exchange/two_shot.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/block_int.hpp>
 

@@ -1,4 +1,4 @@
-// examples/train/codec_of.hpp — a codec from its text: texts of parse, and the methods of pith/reference.
+// examples/train/codec_of.hpp — a codec from its text: texts of parse, and the methods of pith/comparison.
 #pragma once
 
 #include <pith/codec/any_codec.hpp>

@@ -1,8 +1,8 @@
 // examples/train/few_codecs.hpp — the codecs of par and cuda: one of each kind, to limit the compile time.
 #pragma once
 
+#include <pith/adaptor/identity.hpp>
 #include <pith/codec/any_codec.hpp>
-#include <pith/codec/identity.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/qsgd.hpp>

@@ -54,7 +54,7 @@ inline std::vector<codec_word> codec_words() {
 
 /// The end of --list.
 inline constexpr auto not_by_text =
-    R"(inceptionn, adaptive_threshold and sketch_ml are available here only as listed; in C++ they are in pith/reference/.
+    R"(inceptionn, adaptive_threshold and sketch_ml are available here only as listed; in C++ they are in pith/comparison/.
 Only in C++: checked(codec, flag), pca(basis), warm_up and other rate controllers, and user-defined stages.
 )";
 

@@ -6,7 +6,7 @@
 #include "schedule.hpp"
 #include "stopwatch.hpp"
 
-#include <pith/codec/rated.hpp>
+#include <pith/adaptor/rated.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/control/adaptive_exchange.hpp>
 #include <pith/exchange/gradient_exchange.hpp>

@@ -1,12 +1,12 @@
-// examples/train/reference_codecs.hpp — the methods of pith/reference, by their names.
+// examples/train/reference_codecs.hpp — the methods of pith/comparison, by their names.
 #pragma once
 
 #include "codec_of.hpp"
 
+#include <pith/comparison/adaptive_threshold.hpp>
+#include <pith/comparison/inceptionn.hpp>
+#include <pith/comparison/sketch_ml.hpp>
 #include <pith/feedback/error_feedback.hpp>
-#include <pith/reference/adaptive_threshold.hpp>
-#include <pith/reference/inceptionn.hpp>
-#include <pith/reference/sketch_ml.hpp>
 
 #include <optional>
 #include <string_view>

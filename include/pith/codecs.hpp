@@ -1,14 +1,13 @@
 // pith/codecs.hpp — all codecs except those of exchange.hpp, and types that combine or wrap codecs.
 #pragma once
 
+#include <pith/adaptor/bypass.hpp>
+#include <pith/adaptor/damped.hpp>
+#include <pith/adaptor/identity.hpp>
+#include <pith/adaptor/rated.hpp>
 #include <pith/codec/any_codec.hpp>
-#include <pith/codec/bypass.hpp>
 #include <pith/codec/chain.hpp>
 #include <pith/codec/compressor.hpp>
-#include <pith/codec/damped.hpp>
-#include <pith/codec/identity.hpp>
-#include <pith/codec/rated.hpp>
-#include <pith/coding/trits.hpp>
 #include <pith/lowrank/one_sided_power_sgd.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/block_int.hpp>
@@ -23,6 +22,7 @@
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
 #include <pith/quantize/terngrad.hpp>
+#include <pith/quantize/trits.hpp>
 #include <pith/sparsify/gaussian_k.hpp>
 #include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>
@@ -32,6 +32,6 @@
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
 #include <pith/transform/hadamard.hpp>
-#include <pith/vector/hypersphere_quantizer.hpp>
-#include <pith/vector/pca.hpp>
-#include <pith/vector/product_quantizer.hpp>
+#include <pith/vector_quantize/hypersphere_quantizer.hpp>
+#include <pith/vector_quantize/pca.hpp>
+#include <pith/vector_quantize/product_quantizer.hpp>

@@ -1,6 +1,11 @@
 // pith/exchange.hpp — gradient exchanges, and the communicators that need no external library.
 #pragma once
 
+#include <pith/collective/g_top_k.hpp>
+#include <pith/collective/hierarchical.hpp>
+#include <pith/collective/ok_top_k.hpp>
+#include <pith/collective/ring.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/comm/pairwise.hpp>
 #include <pith/comm/reproducible_sums.hpp>
 #include <pith/comm/self.hpp>
@@ -9,13 +14,8 @@
 #include <pith/exchange/all_gather.hpp>
 #include <pith/exchange/all_reduce_mean.hpp>
 #include <pith/exchange/codec_policy.hpp>
-#include <pith/exchange/g_top_k.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
-#include <pith/exchange/hierarchical.hpp>
 #include <pith/exchange/mean_norm.hpp>
-#include <pith/exchange/ok_top_k.hpp>
 #include <pith/exchange/reduce_scatter_mean.hpp>
 #include <pith/exchange/report_lines.hpp>
 #include <pith/exchange/reshard.hpp>
-#include <pith/exchange/ring.hpp>
-#include <pith/exchange/two_shot.hpp>

@@ -9,7 +9,7 @@
 
 #include <string_view>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// All methods of the registry (registry/stages.hpp, exchanges.hpp and policies.hpp).
 struct all_methods {
@@ -40,4 +40,4 @@ any_codec<In, E> parse(E const&, std::string_view text) {
   return parse<In, E>(text);
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -1,13 +1,13 @@
 // pith/pith.hpp — the core, the executor seq, common codecs and error feedback. Include other headers by name.
 #pragma once
 
+#include <pith/adaptor/bypass.hpp>
+#include <pith/adaptor/damped.hpp>
+#include <pith/adaptor/identity.hpp>
 #include <pith/codec/any_codec.hpp>
-#include <pith/codec/bypass.hpp>
 #include <pith/codec/chain.hpp>
 #include <pith/codec/compress.hpp>
 #include <pith/codec/compressor.hpp>
-#include <pith/codec/damped.hpp>
-#include <pith/codec/identity.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/exchange/all_reduce_mean.hpp>
 #include <pith/exec/seq.hpp>

@@ -1,5 +1,5 @@
 // pith/wire.hpp — frames for files and for untrusted peers, and exchange payloads with checksums.
 #pragma once
 
-#include <pith/wire/checked.hpp>
+#include <pith/adaptor/checked.hpp>
 #include <pith/wire/frame.hpp>

@@ -1,16 +1,16 @@
 // tests/codec/compact_test.cpp — payloads cut down to what they use, and back.
+#include <pith/adaptor/bypass.hpp>
+#include <pith/adaptor/checked.hpp>
+#include <pith/adaptor/identity.hpp>
+#include <pith/adaptor/rated.hpp>
 #include <pith/codec/any_codec.hpp>
-#include <pith/codec/bypass.hpp>
 #include <pith/codec/chain.hpp>
 #include <pith/codec/compact.hpp>
-#include <pith/codec/identity.hpp>
-#include <pith/codec/rated.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/sparsify/gaussian_k.hpp>
 #include <pith/sparsify/threshold.hpp>
-#include <pith/wire/checked.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // tests/codec/entry_sum_test.cpp — the mean of values at indices has the bits of adding up decoded tensors.
+#include <pith/adaptor/rated.hpp>
 #include <pith/codec/any_codec.hpp>
 #include <pith/codec/chain.hpp>
 #include <pith/codec/detail/entry_sum.hpp>
-#include <pith/codec/rated.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/sparsify/gaussian_k.hpp>

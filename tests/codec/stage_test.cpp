@@ -1,6 +1,6 @@
 // tests/codec/stage_test.cpp — what the library does for a stage around its encode and decode.
+#include <pith/adaptor/identity.hpp>
 #include <pith/codec/chain.hpp>
-#include <pith/codec/identity.hpp>
 
 #include <doctest/doctest.h>
 

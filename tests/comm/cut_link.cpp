@@ -1,7 +1,7 @@
 // tests/comm/cut_link.cpp — exchanges until the link is cut: run by cut_link_test.sh, one rank on each host.
 //
 //   cut_link DIRECTORY SECONDS     writes DIRECTORY/begun.RANK after a step, and DIRECTORY/ended.RANK with the error
-#include <pith/codec/identity.hpp>
+#include <pith/adaptor/identity.hpp>
 #include <pith/comm/mpi.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exec/seq.hpp>

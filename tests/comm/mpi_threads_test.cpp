@@ -1,5 +1,5 @@
 // tests/comm/mpi_threads_test.cpp — without MPI_THREAD_MULTIPLE only MPI's own thread calls it.
-#include <pith/codec/identity.hpp>
+#include <pith/adaptor/identity.hpp>
 #include <pith/comm/any_communicator.hpp>
 #include <pith/comm/mpi.hpp>
 #include <pith/comm/pairwise.hpp>

@@ -1,13 +1,13 @@
 // tests/comm/nccl_order_test.cpp — what follows what on the streams of an exchange over NCCL, whose calls and those of
 // CUDA are queues on the host here: what no event orders runs in the worst order.
-#include <pith/codec/identity.hpp>
+#include <pith/adaptor/identity.hpp>
+#include <pith/collective/g_top_k.hpp>
+#include <pith/collective/hierarchical.hpp>
+#include <pith/collective/ring.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/comm/nccl.hpp>
 #include <pith/comm/threads.hpp>
-#include <pith/exchange/g_top_k.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
-#include <pith/exchange/hierarchical.hpp>
-#include <pith/exchange/ring.hpp>
-#include <pith/exchange/two_shot.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>

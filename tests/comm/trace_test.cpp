@@ -1,5 +1,5 @@
 // tests/comm/trace_test.cpp — what an exchange notes of its time, and that work is done under transfers.
-#include <pith/codec/identity.hpp>
+#include <pith/adaptor/identity.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/comm/trace.hpp>

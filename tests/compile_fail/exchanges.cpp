@@ -1,11 +1,11 @@
 // tests/compile_fail/exchanges.cpp — policies that choose no codec, controllers that lack a function, and a probe on a device.
-#include <pith/codec/rated.hpp>
+#include <pith/adaptor/rated.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/control/adaptive_exchange.hpp>
 #include <pith/control/fixed_schedule.hpp>
+#include <pith/cost_model/probe.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/pith.hpp>
-#include <pith/plan/probe.hpp>
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // tests/compile_fail/facets.cpp — members that do not fit the facets of their codec.
 #include <pith/codec/explain.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/control/warm_up.hpp>
-#include <pith/exchange/two_shot.hpp>
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/own_residual.hpp>
 #include <pith/pith.hpp>

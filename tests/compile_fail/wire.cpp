@@ -1,6 +1,6 @@
 // tests/compile_fail/wire.cpp — frames and checked payloads of what cannot have them.
+#include <pith/adaptor/checked.hpp>
 #include <pith/pith.hpp>
-#include <pith/wire/checked.hpp>
 #include <pith/wire/frame.hpp>
 
 #include <vector>

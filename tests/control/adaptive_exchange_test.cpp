@@ -1,7 +1,7 @@
 // tests/control/adaptive_exchange_test.cpp — rates that a controller chooses: ranks agree, and nothing is lost.
-#include <pith/codec/bypass.hpp>
+#include <pith/adaptor/bypass.hpp>
+#include <pith/adaptor/rated.hpp>
 #include <pith/codec/chain.hpp>
-#include <pith/codec/rated.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/control/accordion.hpp>

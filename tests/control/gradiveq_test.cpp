@@ -1,5 +1,5 @@
 // tests/control/gradiveq_test.cpp — phases of a schedule, on all ranks alike.
-#include <pith/codec/rated.hpp>
+#include <pith/adaptor/rated.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/control/gradiveq.hpp>

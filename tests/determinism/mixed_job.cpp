@@ -1,11 +1,11 @@
 // tests/determinism/mixed_job.cpp — ranks of several compilers and instruction sets train one model: after a thousand
 // compressed steps their weights are equal, bit by bit. It is one rank; its argument limits its instructions.
+#include <pith/collective/ok_top_k.hpp>
+#include <pith/collective/ring.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/comm/mpi.hpp>
 #include <pith/core/digest.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
-#include <pith/exchange/ok_top_k.hpp>
-#include <pith/exchange/ring.hpp>
-#include <pith/exchange/two_shot.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/momentum_correction.hpp>

@@ -69,7 +69,9 @@
 //     0bae471cb6ee3b00
 //   accordion(0.01,0.001,0.2)
 //     f2628fb2cca53d68
-#include <pith/coding/trits.hpp>
+#include <pith/comparison/adaptive_threshold.hpp>
+#include <pith/comparison/inceptionn.hpp>
+#include <pith/comparison/sketch_ml.hpp>
 #include <pith/control/accordion.hpp>
 #include <pith/control/gravac.hpp>
 #include <pith/core/digest.hpp>
@@ -77,9 +79,7 @@
 #include <pith/lowrank/one_sided_power_sgd.hpp>
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
-#include <pith/reference/adaptive_threshold.hpp>
-#include <pith/reference/inceptionn.hpp>
-#include <pith/reference/sketch_ml.hpp>
+#include <pith/quantize/trits.hpp>
 
 #include <cinttypes>
 #include <cstdio>

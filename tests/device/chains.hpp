@@ -1,10 +1,10 @@
 // tests/device/chains.hpp — cases of stages in a row, and what goes around them.
 #pragma once
 
-#include <pith/codec/bypass.hpp>
+#include <pith/adaptor/bypass.hpp>
+#include <pith/adaptor/damped.hpp>
+#include <pith/adaptor/rated.hpp>
 #include <pith/codec/chain.hpp>
-#include <pith/codec/damped.hpp>
-#include <pith/codec/rated.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>

@@ -1,8 +1,8 @@
 // tests/device/changed_codecs.cu — a change of codecs keeps the feedback in device memory.
-#include <pith/codec/identity.hpp>
+#include <pith/adaptor/identity.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
-#include <pith/exchange/two_shot.hpp>
 #include <pith/feedback/ef_sign.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/feedback/momentum_correction.hpp>

@@ -1,11 +1,11 @@
 // tests/device/exchanges.hpp — cases of what a group of one receives of codecs that exchange for themselves.
 #pragma once
 
-#include <pith/exchange/g_top_k.hpp>
-#include <pith/exchange/hierarchical.hpp>
-#include <pith/exchange/ok_top_k.hpp>
-#include <pith/exchange/ring.hpp>
-#include <pith/exchange/two_shot.hpp>
+#include <pith/collective/g_top_k.hpp>
+#include <pith/collective/hierarchical.hpp>
+#include <pith/collective/ok_top_k.hpp>
+#include <pith/collective/ring.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/quantize/sign.hpp>
 #include <pith/quantize/summed_sign.hpp>

@@ -75,7 +75,7 @@ words words_of_cases() {
   return list.found;
 }
 
-/// Kept for comparison, on seq (pith/reference/).
+/// Kept for comparison, on seq (pith/comparison/).
 bool is_for_hosts(std::string const& codec) {
   return codec.starts_with("inceptionn") || codec.starts_with("adaptive_threshold") || codec.starts_with("sketch_ml");
 }

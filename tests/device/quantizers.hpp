@@ -1,15 +1,15 @@
 // tests/device/quantizers.hpp — cases of scalar quantizers: of small, large and no buckets.
 #pragma once
 
+#include <pith/adaptor/identity.hpp>
 #include <pith/codec/chain.hpp>
-#include <pith/codec/identity.hpp>
-#include <pith/coding/trits.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/block_int.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/eight_bit.hpp>
 #include <pith/quantize/natural.hpp>
 #include <pith/quantize/qsgd.hpp>
+#include <pith/quantize/trits.hpp>
 
 #include "../examples/own/nearest4.hpp"
 

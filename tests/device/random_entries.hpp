@@ -5,8 +5,8 @@
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>
-#include <pith/vector/hypersphere_quantizer.hpp>
-#include <pith/vector/product_quantizer.hpp>
+#include <pith/vector_quantize/hypersphere_quantizer.hpp>
+#include <pith/vector_quantize/product_quantizer.hpp>
 
 #include <cstdint>
 

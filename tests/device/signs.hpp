@@ -2,13 +2,13 @@
 #pragma once
 
 #include <pith/codec/chain.hpp>
-#include <pith/coding/trits.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/one_bit.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/quantize/sign.hpp>
 #include <pith/quantize/terngrad.hpp>
+#include <pith/quantize/trits.hpp>
 #include <pith/transform/hadamard.hpp>
 
 #include <cstdint>

@@ -10,7 +10,8 @@ import pathlib
 import re
 import sys
 
-INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include" / "pith"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INCLUDE, RUNTIME = ROOT / "include/pith", ROOT / "cmake/runtime"
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|//[^\n]*|::|->|&&|\|\||[<>=!]=|\d(?:\'?\w)*|\w+|\s+|.', re.S)
 
 # Functions that throw what they are called with: the exception, how its words begin, and how many arguments come first.
@@ -100,9 +101,13 @@ def shown(part):
     return "{" + re.sub(r"\b(detail|std)::", "", spaced) + "}"
 
 
+def name_of(path):
+    return str(path.relative_to(INCLUDE if path.is_relative_to(INCLUDE) else ROOT))
+
+
 def thrown(path):
     """Pairs of an exception and its words."""
-    where = str(path.relative_to(INCLUDE))
+    where = name_of(path)
     throwing = dict(THROWING, **({"fail": FAILING[where]} if where in FAILING else {}))
     words = tokens(path.read_text())
     for i, t in enumerate(words[:-1]):
@@ -139,11 +144,11 @@ def readable(where, words):
 
 def page():
     of_kind = {kind: [] for kind in HEADINGS}
-    for path in sorted(INCLUDE.rglob("*.*pp")) + sorted(INCLUDE.rglob("*.cuh")):
-        where = path.relative_to(INCLUDE)
+    for path in sorted(INCLUDE.rglob("*.hpp")) + sorted(INCLUDE.rglob("*.cuh")) + sorted(RUNTIME.glob("*.?pp")):
+        where = name_of(path)
         for kind, words in thrown(path):
             if not words.endswith(("{parts...}", ": ")) and not words.startswith("{"):
-                of_kind[kind].append((str(where), readable(where, words)))
+                of_kind[kind].append((where, readable(where, words)))
     lines = ["# Errors", "", "Every error that the library throws. A word in *italics* or a capital letter stands for a value.",
              "`tests/docs/errors.py docs/errors.md --update` writes this page from the headers.", ""]
     for kind, errors in of_kind.items():

@@ -4,8 +4,8 @@
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/registry/policies.hpp>
 #include <pith/registry/stages.hpp>
-#include <pith/vector/hypersphere_quantizer.hpp>
-#include <pith/vector/product_quantizer.hpp>
+#include <pith/vector_quantize/hypersphere_quantizer.hpp>
+#include <pith/vector_quantize/product_quantizer.hpp>
 
 #include <algorithm>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // tests/exchange/agreement_test.cpp — if ranks differ, all of them throw with the difference, and no rank waits.
-#include <pith/codec/identity.hpp>
+#include <pith/adaptor/identity.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>

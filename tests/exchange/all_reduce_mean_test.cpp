@@ -1,9 +1,9 @@
 // tests/exchange/all_reduce_mean_test.cpp — ranks that all hold the same: their mean is what one of them would send.
-#include <pith/codec/bypass.hpp>
+#include <pith/adaptor/bypass.hpp>
+#include <pith/adaptor/damped.hpp>
+#include <pith/adaptor/identity.hpp>
+#include <pith/adaptor/rated.hpp>
 #include <pith/codec/chain.hpp>
-#include <pith/codec/damped.hpp>
-#include <pith/codec/identity.hpp>
-#include <pith/codec/rated.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/all_reduce_mean.hpp>
 #include <pith/feedback/error_feedback.hpp>

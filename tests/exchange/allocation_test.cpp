@@ -1,9 +1,9 @@
 // tests/exchange/allocation_test.cpp — a step allocates nothing.
-#include <pith/codec/rated.hpp>
+#include <pith/adaptor/checked.hpp>
+#include <pith/adaptor/rated.hpp>
 #include <pith/control/accordion.hpp>
 #include <pith/control/adaptive_exchange.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
-#include <pith/wire/checked.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,11 +1,11 @@
 // tests/exchange/change_test.cpp — other codecs, or the same ones at other rates, between steps.
-#include <pith/codec/bypass.hpp>
-#include <pith/codec/rated.hpp>
+#include <pith/adaptor/bypass.hpp>
+#include <pith/adaptor/rated.hpp>
+#include <pith/collective/g_top_k.hpp>
+#include <pith/collective/ok_top_k.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
-#include <pith/exchange/g_top_k.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
-#include <pith/exchange/ok_top_k.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/feedback/momentum_correction.hpp>

@@ -1,5 +1,5 @@
 // tests/exchange/elastic_test.cpp — jobs that lose ranks, shrink and grow, and go on.
-#include <pith/codec/rated.hpp>
+#include <pith/adaptor/rated.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/control/adaptive_exchange.hpp>
 #include <pith/control/l_greco.hpp>

@@ -1,5 +1,5 @@
 // tests/exchange/exchange_report_test.cpp — what a report says of a step, beside what is counted and measured otherwise.
-#include <pith/codec/rated.hpp>
+#include <pith/adaptor/rated.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>

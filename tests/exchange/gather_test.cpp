@@ -1,6 +1,7 @@
 // tests/exchange/gather_test.cpp — payloads of variable rate, gathered at full, exact and predicted size.
+#include <pith/adaptor/bypass.hpp>
+#include <pith/adaptor/checked.hpp>
 #include <pith/codec/any_chain.hpp>
-#include <pith/codec/bypass.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
@@ -9,7 +10,6 @@
 #include <pith/quantize/qsgd.hpp>
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
-#include <pith/wire/checked.hpp>
 
 #include <doctest/doctest.h>
 

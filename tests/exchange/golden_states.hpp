@@ -1,8 +1,8 @@
 // tests/exchange/golden_states.hpp — the jobs whose states lie in tests/data/state/v2, one of each kind.
 #pragma once
 
+#include <pith/adaptor/rated.hpp>
 #include <pith/codec/compressor.hpp>
-#include <pith/codec/rated.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/control/adaptive_exchange.hpp>
 #include <pith/control/gradiveq.hpp>

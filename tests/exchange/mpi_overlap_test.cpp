@@ -1,5 +1,5 @@
 // tests/exchange/mpi_overlap_test.cpp — buckets that leave over MPI while others are encoded and decoded.
-#include <pith/codec/identity.hpp>
+#include <pith/adaptor/identity.hpp>
 #include <pith/comm/mpi.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>

@@ -1,5 +1,5 @@
 // tests/exchange/recovery_test.cpp — a step that fails in any of its calls leaves the states of the last complete one.
-#include <pith/codec/rated.hpp>
+#include <pith/adaptor/rated.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/control/accordion.hpp>

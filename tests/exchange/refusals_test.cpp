@@ -1,5 +1,5 @@
 // tests/exchange/refusals_test.cpp — a refused call of an exchange changes nothing, in any phase of a step.
-#include <pith/codec/rated.hpp>
+#include <pith/adaptor/rated.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/control/accordion.hpp>

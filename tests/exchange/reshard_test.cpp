@@ -1,14 +1,14 @@
 // tests/exchange/reshard_test.cpp — states of N ranks as those of M: the law of docs/composing.md against naive sums.
 #include <pith/exchange/reshard.hpp>
 
+#include <pith/adaptor/rated.hpp>
 #include <pith/codec/any_codec.hpp>
-#include <pith/codec/rated.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/control/adaptive_exchange.hpp>
 #include <pith/control/l_greco.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
-#include <pith/exchange/two_shot.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/error_feedback.hpp>

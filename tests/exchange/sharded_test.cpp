@@ -1,8 +1,8 @@
 // tests/exchange/sharded_test.cpp — parts of the mean, and the whole from parts: the two shots one after the other.
-#include <pith/codec/identity.hpp>
+#include <pith/adaptor/identity.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/exchange/all_gather.hpp>
 #include <pith/exchange/reduce_scatter_mean.hpp>
-#include <pith/exchange/two_shot.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/qsgd.hpp>

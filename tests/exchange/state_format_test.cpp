@@ -1,8 +1,8 @@
 // tests/exchange/state_format_test.cpp — saved states: golden files, other versions and formats, other executors.
 #include <pith/codec/detail/state_words.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/core/buffer.hpp>
 #include <pith/exchange/reshard.hpp>
-#include <pith/exchange/two_shot.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/error_feedback.hpp>

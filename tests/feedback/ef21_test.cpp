@@ -1,6 +1,6 @@
 // tests/feedback/ef21_test.cpp — replicated estimates, and the differences that update them.
+#include <pith/adaptor/identity.hpp>
 #include <pith/codec/chain.hpp>
-#include <pith/codec/identity.hpp>
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>

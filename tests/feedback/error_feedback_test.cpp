@@ -1,8 +1,8 @@
 // tests/feedback/error_feedback_test.cpp — decoded payloads and residual add up to the gradients.
-#include <pith/codec/bypass.hpp>
+#include <pith/adaptor/bypass.hpp>
+#include <pith/adaptor/damped.hpp>
+#include <pith/adaptor/identity.hpp>
 #include <pith/codec/chain.hpp>
-#include <pith/codec/damped.hpp>
-#include <pith/codec/identity.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/exchange/all_reduce_mean.hpp>
 #include <pith/feedback/error_feedback.hpp>

@@ -1,6 +1,6 @@
 // tests/feedback/fused_test.cpp — feedback in the pass that encodes has the bits of feedback step by step.
+#include <pith/adaptor/rated.hpp>
 #include <pith/codec/any_chain.hpp>
-#include <pith/codec/rated.hpp>
 #include <pith/feedback/no_feedback.hpp>
 #include <pith/feedback/own_residual.hpp>
 #include <pith/pith.hpp>

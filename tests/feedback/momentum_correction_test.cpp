@@ -1,6 +1,6 @@
 // tests/feedback/momentum_correction_test.cpp — the momentum of the residual, and clipping before it.
+#include <pith/adaptor/identity.hpp>
 #include <pith/codec/chain.hpp>
-#include <pith/codec/identity.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/feedback/momentum_correction.hpp>
 #include <pith/lowrank/power_sgd.hpp>

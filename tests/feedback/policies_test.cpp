@@ -1,8 +1,8 @@
 // tests/feedback/policies_test.cpp — the small policies, and what every policy owes: a state that can be saved, equal
 // bytes on every executor.
+#include <pith/adaptor/identity.hpp>
 #include <pith/codec/chain.hpp>
 #include <pith/codec/detail/saving.hpp>
-#include <pith/codec/identity.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/ef_sign.hpp>

@@ -1,7 +1,7 @@
 // tests/feedback/two_sided_test.cpp — nothing is lost on the way back either.
+#include <pith/adaptor/damped.hpp>
+#include <pith/adaptor/identity.hpp>
 #include <pith/codec/chain.hpp>
-#include <pith/codec/damped.hpp>
-#include <pith/codec/identity.hpp>
 #include <pith/feedback/ef_sign.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/feedback/mean_residual.hpp>

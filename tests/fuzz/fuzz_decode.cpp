@@ -1,10 +1,10 @@
 // tests/fuzz/fuzz_decode.cpp — every decoder on any payload. The first two bytes choose the codec, the rest is the payload.
-#include <pith/reference/adaptive_threshold.hpp>
-#include <pith/reference/inceptionn.hpp>
-#include <pith/reference/sketch_ml.hpp>
-#include <pith/vector/hypersphere_quantizer.hpp>
-#include <pith/vector/pca.hpp>
-#include <pith/vector/product_quantizer.hpp>
+#include <pith/comparison/adaptive_threshold.hpp>
+#include <pith/comparison/inceptionn.hpp>
+#include <pith/comparison/sketch_ml.hpp>
+#include <pith/vector_quantize/hypersphere_quantizer.hpp>
+#include <pith/vector_quantize/pca.hpp>
+#include <pith/vector_quantize/product_quantizer.hpp>
 
 #include <algorithm>
 #include <iterator>

@@ -1,12 +1,12 @@
 // tests/fuzz/fuzz_messages.cpp — what other ranks send, edited: verbs, exchanges, and how ranks find out that they agree.
 // The first byte chooses the call; the rest are edits of what arrives.
+#include <pith/adaptor/checked.hpp>
 #include <pith/control/adaptive_exchange.hpp>
 #include <pith/control/gradiveq.hpp>
 #include <pith/exchange/all_gather.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exchange/reduce_scatter_mean.hpp>
-#include <pith/vector/product_quantizer.hpp>
-#include <pith/wire/checked.hpp>
+#include <pith/vector_quantize/product_quantizer.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,9 +1,9 @@
 // tests/fuzz/harness.hpp — a codec opens frames into memory with guards around it.
 #pragma once
 
+#include <pith/adaptor/checked.hpp>
 #include <pith/codec/any_codec.hpp>
 #include <pith/exec/seq.hpp>
-#include <pith/wire/checked.hpp>
 #include <pith/wire/frame.hpp>
 
 #include <cstddef>

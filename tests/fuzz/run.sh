@@ -82,13 +82,14 @@ limit_of() {
   esac
 }
 
-# fuzz NAME : begins with the inputs of tests/data/fuzz/NAME, and logs to NAME.log.
+# fuzz NAME : begins with the inputs of tests/data/fuzz/NAME.tar.gz, and logs to NAME.log.
 fuzz() {
-  local corpus=$build/corpus/$1
-  mkdir -p "$corpus"
+  local corpus=$build/corpus/$1 inputs=$build/inputs/$1
+  mkdir -p "$corpus" "$inputs"
+  tar -xzf "tests/data/fuzz/$1.tar.gz" -C "$inputs"
   if [[ $1 == fuzz_open ]]; then seed_frames "$corpus"; fi
   LLVM_PROFILE_FILE=$build/$1.profraw "$build/tests/fuzz/$1" "$(limit_of "$1")" "${options[@]}" \
-    -artifact_prefix="$build/$1-" "$corpus" "tests/data/fuzz/$1" 2>"$build/$1.log"
+    -artifact_prefix="$build/$1-" "$corpus" "$inputs" 2>"$build/$1.log"
 }
 
 report() {

@@ -4,9 +4,9 @@
 #include <pith/codec/compress.hpp>
 #include <pith/core/detail/host_bytes.hpp>
 #include <pith/exec/seq.hpp>
-#include <pith/vector/hypersphere_quantizer.hpp>
-#include <pith/vector/pca.hpp>
-#include <pith/vector/product_quantizer.hpp>
+#include <pith/vector_quantize/hypersphere_quantizer.hpp>
+#include <pith/vector_quantize/pca.hpp>
+#include <pith/vector_quantize/product_quantizer.hpp>
 
 #include <optional>
 #include <stdexcept>

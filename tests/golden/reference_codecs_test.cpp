@@ -1,8 +1,8 @@
-// tests/golden/reference_codecs_test.cpp — sparsifiers and methods of pith/reference against GRACE's code, right where it errs.
+// tests/golden/reference_codecs_test.cpp — sparsifiers and methods of pith/comparison against GRACE's code, right where it errs.
+#include <pith/comparison/adaptive_threshold.hpp>
+#include <pith/comparison/inceptionn.hpp>
+#include <pith/comparison/sketch_ml.hpp>
 #include <pith/quantize/eight_bit.hpp>
-#include <pith/reference/adaptive_threshold.hpp>
-#include <pith/reference/inceptionn.hpp>
-#include <pith/reference/sketch_ml.hpp>
 #include <pith/sparsify/random_k.hpp>
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>

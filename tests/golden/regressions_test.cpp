@@ -1,8 +1,10 @@
 // tests/golden/regressions_test.cpp — what GRACE gets wrong, where no test beside the method says so. All of them:
 //
 //     grep -rn "regression against the reference" tests
+#include <pith/collective/two_shot.hpp>
+#include <pith/comparison/inceptionn.hpp>
+#include <pith/comparison/sketch_ml.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
-#include <pith/exchange/two_shot.hpp>
 #include <pith/feedback/ef_sign.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
@@ -12,8 +14,6 @@
 #include <pith/quantize/sign.hpp>
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/terngrad.hpp>
-#include <pith/reference/inceptionn.hpp>
-#include <pith/reference/sketch_ml.hpp>
 #include <pith/sparsify/random_k.hpp>
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>

@@ -1,8 +1,8 @@
 // tests/laws/laws_long_test.cpp — longer searches for inputs that break a bound, with more draws.
 #include "laws/laws.hpp"
 
+#include <pith/adaptor/damped.hpp>
 #include <pith/codec/chain.hpp>
-#include <pith/codec/damped.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/qsgd.hpp>

@@ -4,10 +4,9 @@
 #include "../examples/own/haar.hpp"
 #include "../examples/own/nearest4.hpp"
 
+#include <pith/adaptor/damped.hpp>
+#include <pith/adaptor/identity.hpp>
 #include <pith/codec/chain.hpp>
-#include <pith/codec/damped.hpp>
-#include <pith/codec/identity.hpp>
-#include <pith/coding/trits.hpp>
 #include <pith/lowrank/one_sided_power_sgd.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
@@ -18,6 +17,7 @@
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
+#include <pith/quantize/trits.hpp>
 #include <pith/registry/stages.hpp>
 #include <pith/sparsify/gaussian_k.hpp>
 #include <pith/sparsify/random_blocks.hpp>

@@ -9,6 +9,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RECIPES = ROOT / "cmake/packages"
+RUNTIME = pathlib.PurePath("share/cmake/pith/runtime")
 PORT, SPACK = RECIPES / "vcpkg/pith/portfile.cmake", RECIPES / "spack_repo/pith/packages/pith/package.py"
 
 
@@ -22,13 +23,19 @@ def check(what, expected, got):
         sys.exit(f"{what}: expected {sorted(expected)}, got {sorted(got)}")
 
 
+def files_in(folder):
+    return [str(p.relative_to(ROOT)) for p in (ROOT / folder).rglob("*") if p.is_file()]
+
+
 def main():
     prefix = pathlib.Path(sys.argv[1])
     installed = [str(p.relative_to(prefix)) for p in prefix.rglob("*") if p.is_file()]
-    headers = [str(p.relative_to(ROOT)) for p in (ROOT / "include").rglob("*") if p.is_file()]
-    others = [file for file in installed if not file.startswith("include/")]
-    check("the installation of include/", headers, [file for file in installed if file.startswith("include/")])
-    check(PORT, [pathlib.Path(file).name for file in others], between(PORT, "set(installed_files", ")").split())
+    check("the installation of include/", files_in("include"), [file for file in installed if file.startswith("include/")])
+    sources = [str(RUNTIME / pathlib.Path(file).name) for file in files_in("cmake/runtime")]
+    check("the installation of cmake/runtime/", sources, [file for file in installed if file.startswith(f"{RUNTIME}/")])
+    others = [file for file in installed if not file.startswith(("include/", f"{RUNTIME}/"))]
+    port = [pathlib.Path(file).name for file in [*others, RUNTIME]]
+    check(PORT, port, between(PORT, "set(installed_files", ")").split())
     check(SPACK, others, re.findall('"(.*?)"', between(SPACK, "sanity_check_is_file = [", "]")))
 
     numbers = re.findall(r"#define PITH_VERSION_\w+ (\d+)", (ROOT / "include/pith/version.hpp").read_text())

@@ -1,5 +1,5 @@
 // tests/quantize/block_int_test.cpp — multiples of a bucket's scale, rounded to nearest.
-#include <pith/exchange/two_shot.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/block_int.hpp>
 

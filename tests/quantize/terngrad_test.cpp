@@ -1,5 +1,5 @@
 // tests/quantize/terngrad_test.cpp — minus one, zero or one, times a rank-local or shared scale.
-#include <pith/codec/damped.hpp>
+#include <pith/adaptor/damped.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/summed_terngrad.hpp>

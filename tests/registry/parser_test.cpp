@@ -1,8 +1,8 @@
 // tests/registry/parser_test.cpp — texts of the caller's own methods.
-#include <pith/coding/packed_indices.hpp>
 #include <pith/feedback/own_residual.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/registry/parser.hpp>
+#include <pith/sparsify/packed_indices.hpp>
 #include <pith/sparsify/top_k.hpp>
 
 #include <doctest/doctest.h>

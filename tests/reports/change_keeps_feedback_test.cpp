@@ -1,17 +1,17 @@
 // tests/reports/change_keeps_feedback_test.cpp — a change of codecs loses no gradient.
 // Kind of fault: residuals are dropped when the compression of a tensor changes. pytorch/pytorch#49418 sets a residual
 // to zero when its bucket changes.
-#include <pith/codec/bypass.hpp>
-#include <pith/codec/identity.hpp>
-#include <pith/codec/rated.hpp>
+#include <pith/adaptor/bypass.hpp>
+#include <pith/adaptor/identity.hpp>
+#include <pith/adaptor/rated.hpp>
+#include <pith/collective/g_top_k.hpp>
+#include <pith/collective/hierarchical.hpp>
+#include <pith/collective/ok_top_k.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
-#include <pith/exchange/g_top_k.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
-#include <pith/exchange/hierarchical.hpp>
-#include <pith/exchange/ok_top_k.hpp>
 #include <pith/exchange/reshard.hpp>
-#include <pith/exchange/two_shot.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/ef_sign.hpp>

@@ -1,20 +1,20 @@
 // tests/reports/copies_test.cpp — copies and moves of wrappers whose constructors take arguments of any type, from
 // constant, non-constant and temporary objects. Such a constructor also accepts a non-constant object of the wrapper.
 // A report of this kind is jbcoe/value_types#159.
+#include <pith/adaptor/bypass.hpp>
+#include <pith/adaptor/damped.hpp>
+#include <pith/adaptor/rated.hpp>
 #include <pith/codec/any_chain.hpp>
 #include <pith/codec/any_codec.hpp>
-#include <pith/codec/bypass.hpp>
 #include <pith/codec/compressor.hpp>
-#include <pith/codec/damped.hpp>
-#include <pith/codec/rated.hpp>
+#include <pith/collective/hierarchical.hpp>
+#include <pith/collective/ring.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/comm/any_communicator.hpp>
 #include <pith/comm/pairwise.hpp>
 #include <pith/comm/reproducible_sums.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
-#include <pith/exchange/hierarchical.hpp>
-#include <pith/exchange/ring.hpp>
-#include <pith/exchange/two_shot.hpp>
 #include <pith/exec/any_runner.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/feedback.hpp>

@@ -1,11 +1,11 @@
 // tests/reports/huge_counts_test.cpp — counts of any size. A codec refuses a bucket size, matrix rank or block size, or
 // treats a bucket that is larger than the tensor as the whole tensor, alone and in every exchange. In
 // bitsandbytes#1071, a block size of 2^64 crashed a quantizer.
+#include <pith/collective/hierarchical.hpp>
+#include <pith/collective/ring.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/all_reduce_mean.hpp>
-#include <pith/exchange/hierarchical.hpp>
-#include <pith/exchange/ring.hpp>
-#include <pith/exchange/two_shot.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/one_bit.hpp>
 #include <pith/quantize/qsgd.hpp>

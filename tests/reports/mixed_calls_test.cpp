@@ -1,7 +1,7 @@
 // tests/reports/mixed_calls_test.cpp — one rank makes another call than the other ranks, a call for another exchange,
 // or calls from two threads. Every rank throws an error that contains the calls. A report of this kind is
 // horovod/horovod#2420.
-#include <pith/codec/identity.hpp>
+#include <pith/adaptor/identity.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exec/seq.hpp>

@@ -1,7 +1,7 @@
 // tests/reports/mpi_life_test.cpp — communicators, requests and exchanges that are used before MPI_Init, after
 // MPI_Finalize, or with an MPI_Comm that is not an intracommunicator. Each call throws, and MPI does not end the
 // program.
-#include <pith/codec/identity.hpp>
+#include <pith/adaptor/identity.hpp>
 #include <pith/comm/any_communicator.hpp>
 #include <pith/comm/mpi.hpp>
 #include <pith/comm/pairwise.hpp>

@@ -1,6 +1,6 @@
 // tests/reports/mpi_mixed_exchanges_test.cpp — exchanges that MPI ranks use in another order, alone, or at the same
 // time. Every rank throws, and MPI ends no rank. A report of this kind is horovod/horovod#100.
-#include <pith/codec/identity.hpp>
+#include <pith/adaptor/identity.hpp>
 #include <pith/comm/any_communicator.hpp>
 #include <pith/comm/mpi.hpp>
 #include <pith/exchange/all_reduce_mean.hpp>

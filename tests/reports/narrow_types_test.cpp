@@ -1,12 +1,12 @@
 // tests/reports/narrow_types_test.cpp — exchanges of half and bfloat16 give the rounded results of float, with one rank
 // and with many ranks, with weights, and over many steps of feedback. Compare NVIDIA/Megatron-LM#6199, which asks for
 // sums in float and bfloat16 on the wire.
+#include <pith/collective/g_top_k.hpp>
+#include <pith/collective/hierarchical.hpp>
+#include <pith/collective/ok_top_k.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/comm/threads.hpp>
-#include <pith/exchange/g_top_k.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
-#include <pith/exchange/hierarchical.hpp>
-#include <pith/exchange/ok_top_k.hpp>
-#include <pith/exchange/two_shot.hpp>
 #include <pith/feedback/mean_residual.hpp>
 #include <pith/feedback/two_sided.hpp>
 #include <pith/pith.hpp>

@@ -1,18 +1,18 @@
 // tests/reports/parameters_test.cpp — parameters that are NaN, infinite, negative, tiny or huge. Each is refused with
 // an error that contains its name, or gives finite means. In pytorch#6000, optimizers accept parameters out of their
 // range.
-#include <pith/codec/rated.hpp>
+#include <pith/adaptor/rated.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
+#include <pith/comparison/inceptionn.hpp>
 #include <pith/control.hpp>
 #include <pith/control/gradiveq.hpp>
+#include <pith/cost_model/cost_model.hpp>
+#include <pith/cost_model/probe.hpp>
 #include <pith/exchange/all_reduce_mean.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/feedback.hpp>
-#include <pith/plan/cost_model.hpp>
-#include <pith/plan/probe.hpp>
-#include <pith/reference/inceptionn.hpp>
-#include <pith/vector/pca_basis.hpp>
+#include <pith/vector_quantize/pca_basis.hpp>
 
 #include <doctest/doctest.h>
 

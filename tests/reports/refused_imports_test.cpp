@@ -12,7 +12,7 @@
 #include <pith/control/l_greco.hpp>
 #include <pith/control/warm_up.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
-#include <pith/vector/pca_basis.hpp>
+#include <pith/vector_quantize/pca_basis.hpp>
 
 #include <doctest/doctest.h>
 

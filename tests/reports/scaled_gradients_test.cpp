@@ -1,18 +1,18 @@
 // tests/reports/scaled_gradients_test.cpp — ranges: gradients times 2^k give means and residuals times 2^k.
 //
 // Norms, warm starts and scales must neither overflow nor underflow if the result does not (pytorch/pytorch#193006).
+#include <pith/collective/g_top_k.hpp>
+#include <pith/collective/ok_top_k.hpp>
 #include <pith/comm/threads.hpp>
-#include <pith/exchange/g_top_k.hpp>
+#include <pith/comparison/adaptive_threshold.hpp>
+#include <pith/comparison/sketch_ml.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exchange/mean_norm.hpp>
-#include <pith/exchange/ok_top_k.hpp>
 #include <pith/feedback/clipping.hpp>
 #include <pith/quantize/qsgd.hpp>
-#include <pith/reference/adaptive_threshold.hpp>
-#include <pith/reference/sketch_ml.hpp>
-#include <pith/vector/k_means.hpp>
-#include <pith/vector/pca_basis.hpp>
-#include <pith/vector/product_quantizer.hpp>
+#include <pith/vector_quantize/k_means.hpp>
+#include <pith/vector_quantize/pca_basis.hpp>
+#include <pith/vector_quantize/product_quantizer.hpp>
 
 #include <doctest/doctest.h>
 

@@ -6,10 +6,10 @@
 #include "models/sparsifiers.hpp"
 #include "models/user.hpp"
 
+#include <pith/collective/g_top_k.hpp>
+#include <pith/collective/hierarchical.hpp>
+#include <pith/collective/ok_top_k.hpp>
 #include <pith/control/warm_up.hpp>
-#include <pith/exchange/g_top_k.hpp>
-#include <pith/exchange/hierarchical.hpp>
-#include <pith/exchange/ok_top_k.hpp>
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/mean_residual.hpp>
 #include <pith/feedback/momentum_correction.hpp>

@@ -4,7 +4,7 @@
   - folders include each other in one direction: no cycle between folders of include/pith;
   - the table of folders in DESIGN, docs/design.md, names the folders that a folder includes;
   - a header whose every name is in a namespace detail is in a folder detail/;
-  - a header that opens a namespace of pith opens pith::inline PITH_ABI, except around error types, and includes
+  - a header that opens a namespace of pith opens its inline namespace PITH_ABI, except around error types, and includes
     pith/config.hpp, which defines this macro;
   - examples include no header of a folder detail/ and name no namespace detail.
 """
@@ -13,7 +13,7 @@ import pathlib
 import re
 import sys
 
-DETAIL = re.compile(r"namespace\s+(?:pith::inline PITH_ABI::)?(?:wire::)?detail\s*\{")
+DETAIL = re.compile(r"namespace\s+(?:wire::)?detail\s*\{")
 
 
 def without_comments(source):
@@ -38,7 +38,7 @@ def is_wholly_detail(source):
         at = end_of_block(text, found.end())
         has_detail = True
     rest += text[at:]
-    return has_detail and not re.sub(r"namespace [\w: ]+\{|\}", "", rest).strip()
+    return has_detail and not re.sub(r"(inline )?namespace [\w: ]+\{|\}", "", rest).strip()
 
 
 def includes(source):
@@ -120,9 +120,9 @@ def errors_of_namespace(headers, path):
     text = without_comments(headers[path])
     if not re.search(r"namespace pith\b", text):
         return
-    others = re.sub(r"namespace pith::inline v0 \{(\s*struct \w+ : std::runtime_error \{[^}]*\};)+\s*\}", "", text)
-    if re.search(r"namespace pith\b(?!::inline PITH_ABI\b)", others):
-        yield f"{path} opens a namespace that lacks the flags: open pith::inline PITH_ABI"
+    others = re.sub(r"namespace pith \{ inline namespace v0 \{(\s*struct \w+ : std::runtime_error \{[^}]*\};)+\s*\}\}", "", text)
+    if re.search(r"namespace pith\b(?! \{ inline namespace PITH_ABI\b)", others):
+        yield f"{path} opens a namespace that lacks the flags: open its inline namespace PITH_ABI"
     if not sees_config(headers, path):
         yield f"{path} does not include pith/config.hpp, which defines PITH_ABI"
 

@@ -9,17 +9,18 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ["quantize", "sparsify", "transform", "lowrank", "vector", "coding", "feedback"]
+FOLDERS = ["adaptor", "collective", "feedback", "lowrank", "quantize", "sparsify", "transform", "vector_quantize"]
 PARTS = {
+    "adaptor": {"checked"},
+    "collective": {"tensor_parts"},
     "quantize": {"majority", "quantizer_rule", "scalar_quantizer"},
-    "sparsify": {"large_entries", "select", "sparsifier", "strata", "threshold_estimator"},
+    "sparsify": {"large_entries", "packed_indices", "select", "sparsifier", "strata", "threshold_estimator"},
     "transform": {"tile_transform"},
-    "coding": {"packed_indices"},
     "feedback": {"any_feedback", "clipping", "feedback"},
     # Codebooks, bases and their parts: a text cannot contain learned vectors.
-    "vector": {"blas_product", "codebook", "conv_shape", "cublas_product", "eigen3_solver", "eigen_solver",
-               "hypersphere_quantizer", "k_means", "matrix_product", "pca", "pca_basis", "pca_fit", "product_quantizer",
-               "slice_order", "slice_samples"},
+    "vector_quantize": {"blas_product", "codebook", "conv_shape", "cublas_product", "eigen3_solver", "eigen_solver",
+                        "hypersphere_quantizer", "k_means", "matrix_product", "pca", "pca_basis", "pca_fit",
+                        "product_quantizer", "slice_order", "slice_samples"},
 }
 FORMS_OF_OTHER_NAMES = {"error_feedback": "ef"}
 NAMED_IN = {

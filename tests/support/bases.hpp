@@ -1,7 +1,7 @@
 // tests/support/bases.hpp — bases that are fitted by the host's compiler alone.
 #pragma once
 
-#include <pith/vector/pca_basis.hpp>
+#include <pith/vector_quantize/pca_basis.hpp>
 
 #include <cstdint>
 

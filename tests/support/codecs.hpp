@@ -21,8 +21,8 @@
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
 #include <pith/transform/hadamard.hpp>
-#include <pith/vector/hypersphere_quantizer.hpp>
-#include <pith/vector/product_quantizer.hpp>
+#include <pith/vector_quantize/hypersphere_quantizer.hpp>
+#include <pith/vector_quantize/product_quantizer.hpp>
 
 namespace support {
 

@@ -3,12 +3,22 @@
 
 #include <pith/comm/threads.hpp>
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "support/roundtrip.hpp"
 
 namespace support {
+
+/// The largest difference between two vectors of one size.
+inline double worst(std::vector<double> const& a, std::vector<double> const& b) {
+  double most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]));
+  return most;
+}
 
 template <class In, class C>
 class group {

@@ -3,7 +3,7 @@
 
 #include <pith/core/buffer.hpp>
 #include <pith/core/workspace.hpp>
-#include <pith/vector/matrix_product.hpp>
+#include <pith/vector_quantize/matrix_product.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // tests/support/slices.hpp — tensors whose slices have something in common, and bases made of them.
 #pragma once
 
-#include <pith/vector/pca_basis.hpp>
+#include <pith/vector_quantize/pca_basis.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // tests/support/spectra.hpp — checks of a solver's eigenvalues and eigenvectors.
 #pragma once
 
-#include <pith/vector/eigen_solver.hpp>
+#include <pith/vector_quantize/eigen_solver.hpp>
 
 #include <doctest/doctest.h>
 

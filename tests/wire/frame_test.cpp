@@ -1,6 +1,6 @@
 // tests/wire/frame_test.cpp — a frame gives back what was sealed, and anything else is an error that says why.
+#include <pith/adaptor/bypass.hpp>
 #include <pith/codec/any_codec.hpp>
-#include <pith/codec/bypass.hpp>
 #include <pith/codec/chain.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>

@@ -1,8 +1,8 @@
 // device_codecs.cuh — the codecs of CUDA tensors. The methods are those of README's table, to limit the compile time.
 #pragma once
 
-#include <pith/codec/identity.hpp>
-#include <pith/exchange/two_shot.hpp>
+#include <pith/adaptor/identity.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/exec/cuda_executor.hpp>
 #include <pith/feedback/residual.hpp>
 #include <pith/lowrank/power_sgd.hpp>
@@ -49,9 +49,9 @@ using device_parser = pith::parser<In, pith::cuda_executor, device_methods>;
 
 // Each part of the parser is compiled in a source file of its own. For bfloat16, the codec inside error feedback encodes
 // floats, so the parser of bfloat16 uses the chains of float.
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 extern template any_stage<float, cuda_executor> pith_torch::device_parser<float>::stage<0>(syntax::term const&);
 extern template any_stage<bfloat16, cuda_executor> pith_torch::device_parser<bfloat16>::stage<0>(syntax::term const&);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -1,8 +1,8 @@
 // device_communicator.hpp — a communicator for device memory, whose collectives are virtual functions.
 #pragma once
 
-#include <pith/codec/transfer.hpp>
 #include <pith/comm/communicator.hpp>
+#include <pith/core/transfer.hpp>
 #include <pith/exec/cuda_executor.hpp>
 
 #include <cstddef>

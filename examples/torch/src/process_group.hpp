@@ -1,9 +1,9 @@
 // process_group.hpp — a communicator on a Python object with the collectives of a torch process group.
 #pragma once
 
-#include <pith/codec/transfer.hpp>
 #include <pith/comm/communicator.hpp>
 #include <pith/core/error.hpp>
+#include <pith/core/transfer.hpp>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// A chain of type-erased stages, in the order in which they encode. All stages but the last emit values of `In`. The
 /// chain can fuse with error feedback (can_encode_from), but its stages do not fuse with each other. If the types of
@@ -272,4 +272,4 @@ class any_chain : public codec_base {
   std::vector<any_stage<In, E>> stages_;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

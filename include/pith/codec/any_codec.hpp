@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// A type-erased codec for values of `In` on `E`. The wrapped codec fuses its loops as it does without any_codec. A
 /// codec policy returns an any_codec for each tensor.
@@ -230,4 +230,4 @@ class any_codec : public codec_base {
   std::shared_ptr<base const> self_, origin_;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -4,13 +4,13 @@
 #include <pith/codec/capability.hpp>
 #include <pith/codec/compact.hpp>
 #include <pith/codec/rounds.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 
 #include <memory>
 #include <string>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// Owns a state of any type, except any_state itself.
 class any_state {
@@ -286,4 +286,4 @@ class any_stage {
   std::shared_ptr<base const> self_;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

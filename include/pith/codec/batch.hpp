@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -115,4 +115,4 @@ void decode_batch(E const& exec, C const& codec, encoding_id const& id, segment_
   }
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -7,7 +7,7 @@
 #include <optional>
 #include <type_traits>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The form in which the transport may add payloads. C encodes, D decodes, x_i is the input of rank i, and N is the
 /// number of ranks. If the transport averages payloads (transport::mean), no rank divides by N.
@@ -214,4 +214,4 @@ capabilities capabilities_of(S const& s, shape const& dims) {
   }
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -11,7 +11,7 @@
 #include <pith/codec/explain.hpp>
 #include <pith/codec/rounds.hpp>
 #include <pith/codec/stage.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -19,7 +19,7 @@
 #include <tuple>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// A chain of stages: each stage encodes the values that the previous stage emits. Chains are flat: (a | b) | c and a |
 /// (b | c) have the same type and emit the same payloads.
@@ -339,4 +339,4 @@ constexpr auto operator|(A a, B b) {
   }
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -7,7 +7,7 @@
 #include <concepts>
 #include <cstddef>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -80,7 +80,7 @@ void encode_payload(C const& c, context<In, E> const& cx, values_on<E, In const>
   }
 }
 
-/// A stage that can read its input from a source. If the source writes back residuals (ext/source.hpp), the stage
+/// A stage that can read its input from a source. If the source writes back residuals (core/source.hpp), the stage
 /// passes the decoded values to the source. A codec that is not a stage, such as any_chain, writes a whole payload
 /// instead of values and side information (encodes_payload_from).
 template <class C, class In, class E, class Source>
@@ -191,4 +191,4 @@ constexpr bool may_be_lossy(C const& c, shape const& dims) {
 }
 
 }  // namespace detail
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

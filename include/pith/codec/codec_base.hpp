@@ -10,7 +10,7 @@
 
 #include <cstddef>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The members that every codec has, with their defaults. A codec derives from codec_base and hides the members that
 /// it changes. Argument-dependent lookup finds `|` through this class.
@@ -68,7 +68,7 @@ class codec_base {
   /// result of round r - 2, so that the transfer of round r - 1 overlaps with computation.
   unsigned depth() const { return 1; }
   /// For a codec with encode_from or encode_payload_from: true if this function accepts the shape. The function reads
-  /// the input from a source (ext/source.hpp) instead of a tensor. A chain cannot encode from a source if a tile of a
+  /// the input from a source (core/source.hpp) instead of a tensor. A chain cannot encode from a source if a tile of a
   /// transform would span two blocks.
   template <executor E>
   constexpr bool can_encode_from(shape const&) const {
@@ -76,4 +76,4 @@ class codec_base {
   }
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -117,4 +117,4 @@ codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dim
   return {exec, codec, dims, whose};
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

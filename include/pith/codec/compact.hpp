@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -189,4 +189,4 @@ void expand(E const& exec, C const& codec, shape const& dims, span_on<E, std::by
   }
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The number of workspace bytes that compress and decompress need. With `ranks` > 0, this number also suffices for
 /// all_reduce_mean over `ranks` ranks.
@@ -157,4 +157,4 @@ void decompress(E const&, C const&, Payload&&, X&&, S&, workspace_on<E>&, std::u
   detail::explain_arguments<X, S, C, E>();
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// A codec with the state, payload and workspace for one tensor on one rank. `compressor<In>(codec, dims)`
 /// erases the codec's type, and `make_compressor<In>(exec, codec, dims)` keeps the type.
@@ -146,4 +146,4 @@ compressor<In, C, E> make_compressor(E const& exec, C codec, shape const& dims, 
   return {exec, std::move(codec), dims, whose};
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The arguments of a codec's functions besides the data: the executor, the id that determines the random numbers, the
 /// shape of the tensor, scratch memory and the number of ranks. `In` is the element type of the codec's input.
@@ -49,4 +49,4 @@ struct context {
   }
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

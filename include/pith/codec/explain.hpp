@@ -8,7 +8,7 @@
 #include <concepts>
 #include <type_traits>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -57,4 +57,4 @@ constexpr void explain_space() {
       "on(stream)");
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -4,7 +4,7 @@
 #include <pith/config.hpp>
 #include <pith/core/facets.hpp>
 
-namespace pith::inline PITH_ABI::ext {
+namespace pith { inline namespace PITH_ABI { namespace ext {
 
 struct unbiased {};       ///< omega: E D(C(x)) = x, and E|D(C(x)) - x|^2 <= omega |x|^2
 struct contractive {};    ///< delta: E|D(C(x)) - x|^2 <= (1 - delta) |x|^2
@@ -20,4 +20,4 @@ struct costly_share {};   ///< own_contribution: as contribution, at additional 
 struct delivered {};      ///< delivered: a collective computes a rank's own share after the last round
 struct source_rounds {};  ///< produce_from, absorb_to: the rounds read the old residual and write the next one
 
-}  // namespace pith::inline PITH_ABI::ext
+}}}  // namespace pith::PITH_ABI::ext

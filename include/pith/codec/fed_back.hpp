@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// Waits for the executor, then returns a copy of this rank's feedback state in host memory. For `residual`, the copy
 /// has n values. For momentum_correction, the copy has 2 n values: m u, the momentum factor times the velocity, then
@@ -28,4 +28,4 @@ std::vector<accum<In>> fed_back(E const& exec, C const& codec, codec_state<In, C
   return values;
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <initializer_list>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// A list of rates. For each rate, a codec measures the energy that compression at this rate would keep.
 class rate_list {
@@ -86,4 +86,4 @@ struct note_kept {
 };
 
 }  // namespace detail
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

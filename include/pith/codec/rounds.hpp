@@ -4,16 +4,17 @@
 #include <pith/codec/capability.hpp>
 #include <pith/codec/codec.hpp>
 #include <pith/codec/detail/decoded_mean.hpp>
-#include <pith/codec/identity.hpp>
-#include <pith/codec/transfer.hpp>
 #include <pith/core/detail/convert.hpp>
+#include <pith/core/transfer.hpp>
 
 #include <bit>
 #include <concepts>
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
+
+class identity;  // pith/adaptor/identity.hpp
 
 /// A codec with its own rounds. In each round, every rank produces a buffer, the transfer moves the buffers, and every
 /// rank absorbs the data that it received. `x` contains the gradient until the last absorb, which writes the mean over
@@ -243,4 +244,4 @@ void absorb(C const& c, context<In, E> const& cx, [[maybe_unused]] unsigned roun
 }
 
 }  // namespace detail
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

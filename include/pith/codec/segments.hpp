@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// A tensor of a batch, which is a list of tensors that one call encodes or decodes. `first` is the offset of the
 /// tensor's gradient, in elements.
@@ -264,4 +264,4 @@ segment_table<E> make_segments(E const& exec, C const& codec, std::vector<shape>
   return make_segments<In>(exec, codec, in_a_row<In>(codec, tensors));
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -13,7 +13,7 @@
 #include <string>
 #include <type_traits>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The type of the values that stage `S` emits for values of `In`.
 template <class S, class In>
@@ -165,4 +165,4 @@ void decode(S const& s, context<In, E> const& cx, encoded_on<E, output_of<S, In>
 
 }  // namespace detail
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

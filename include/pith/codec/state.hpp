@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The kind of a state's field. The kind determines how the field is converted when the number of ranks changes.
 enum class field_kind : std::uint8_t {
@@ -177,4 +177,4 @@ using replicated_of = decltype(make_replicated<In>(std::declval<E const&>(), std
 template <class S, class In, class E>
 using local_of = decltype(make_local<In>(std::declval<E const&>(), std::declval<S const&>(), shape{}));
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

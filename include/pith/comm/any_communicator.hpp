@@ -1,9 +1,9 @@
 // pith/comm/any_communicator.hpp — a type-erased communicator for host executors.
 #pragma once
 
-#include <pith/codec/transfer.hpp>
 #include <pith/comm/communicator.hpp>
 #include <pith/core/team.hpp>
+#include <pith/core/transfer.hpp>
 #include <pith/exec/detail/host_memory.hpp>
 #include <pith/exec/isa.hpp>
 
@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -242,4 +242,4 @@ class any_communicator {
 static_assert(communicator<any_communicator, archetype> &&
               calls_of<any_communicator, archetype> == optional_calls::all());
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -7,7 +7,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The operation of an all-reduce or a reduce-scatter. If an element is NaN on some ranks, the sum is NaN, and a
 /// transport may drop the NaN from the maximum.
@@ -177,4 +177,4 @@ constexpr void explain_communicator() {
                 "which an exchange needs");
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -1,7 +1,6 @@
 // pith/comm/mpi.hpp — a communicator over MPI.
 #pragma once
 
-#include <pith/codec/transfer.hpp>
 #include <pith/comm/communicator.hpp>
 #include <pith/comm/detail/arguments.hpp>
 #include <pith/comm/detail/call_label.hpp>
@@ -9,6 +8,7 @@
 #include <pith/comm/detail/mpi_elements.hpp>
 #include <pith/comm/detail/mpi_request.hpp>
 #include <pith/comm/timeout.hpp>
+#include <pith/core/transfer.hpp>
 #include <pith/exec/seq.hpp>
 
 #include <mpi.h>
@@ -20,7 +20,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// Options of an mpi_communicator.
 struct mpi_options {
@@ -275,4 +275,4 @@ class mpi_communicator {
 static_assert(communicator<mpi_communicator, archetype> &&
               calls_of<mpi_communicator, archetype> == optional_calls::all());
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -21,7 +21,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -241,4 +241,4 @@ class nccl_communicator {
   unsigned rank_ = 0, size_ = 0;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

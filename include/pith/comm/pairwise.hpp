@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// Adapts a `Comm` so that its all-gathers and all-to-alls are pairwise swaps. The constructor has the parameters of
 /// `Comm`'s constructor. The swaps follow a round-robin schedule, so a rank receives from only one other rank at a
@@ -84,4 +84,4 @@ class pairwise : public detail::communicator_adaptor<Comm> {
   }
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

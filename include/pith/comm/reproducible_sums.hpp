@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -190,4 +190,4 @@ class reproducible_sums : public detail::communicator_adaptor<Comm> {
   std::vector<std::unique_ptr<parts>> idle_;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <type_traits>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The communicator of a single rank. A collective with separate input and output copies the input to the output. An
 /// in-place collective does nothing. A self_communicator has no state, allocates nothing, and may be used by any
@@ -66,4 +66,4 @@ class self_communicator {
 static_assert(communicator<self_communicator, archetype> &&
               calls_of<self_communicator, archetype> == optional_calls::all());
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

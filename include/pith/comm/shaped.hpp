@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The link of one rank, which sends and receives at the same time. `delay` is the time from one rank to another.
 struct link_shape {
@@ -153,4 +153,4 @@ class shaped : public detail::communicator_adaptor<Comm> {
   std::shared_ptr<detail::shaped_link> link_;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

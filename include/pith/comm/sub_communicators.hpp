@@ -1,9 +1,9 @@
 // pith/comm/sub_communicators.hpp — a communicator and the sub-communicators of its subgroups.
 #pragma once
 
-#include <pith/codec/rounds.hpp>
 #include <pith/comm/communicator.hpp>
 #include <pith/core/error.hpp>
+#include <pith/core/transfer.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// A communicator with one sub-communicator for each subgroup that was passed to `add()`.
 ///
@@ -58,13 +58,4 @@ class sub_communicators {
   std::vector<std::pair<subgroup, std::unique_ptr<Comm>>> parts_;
 };
 
-/// Makes the sub-communicators that `all_reduce_mean` needs for the rounds of `codec`.
-template <class In, class Comm, class C>
-sub_communicators<Comm> make_sub_communicators(Comm& comm, C const& codec, shape const& dims) {
-  auto made = sub_communicators<Comm>(comm);
-  for (unsigned r = 0; r < codec.rounds(dims, comm.size()); ++r)
-    made.add(detail::transfer_of<In>(codec, r, dims, comm.size()).among);
-  return made;
-}
-
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -1,13 +1,13 @@
 // pith/comm/threads.hpp — a communicator whose ranks are threads of one process.
 #pragma once
 
-#include <pith/codec/transfer.hpp>
 #include <pith/comm/communicator.hpp>
 #include <pith/comm/detail/arguments.hpp>
 #include <pith/comm/detail/call_label.hpp>
 #include <pith/comm/timeout.hpp>
 #include <pith/core/draws.hpp>
 #include <pith/core/error.hpp>
+#include <pith/core/transfer.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -373,4 +373,4 @@ void run_ranks(unsigned ranks, F const& f, thread_options const& options = {}) {
   errors.rethrow_first();
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

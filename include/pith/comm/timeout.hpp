@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// A time above 0 s. With infinity, a call never times out.
 using timeout_duration = std::chrono::duration<double>;
@@ -33,4 +33,4 @@ inline std::string gone_or_stuck(std::vector<unsigned> const& ranks) {
 }
 
 }  // namespace detail
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The time spans in which an exchange encodes, transfers and decodes. chrome://tracing and Perfetto can display them.
 ///
@@ -152,4 +152,4 @@ class traced {
 };
 
 }  // namespace detail
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 struct accordion_options {
   double high_rate = 0.99;     ///< rate of tensors in a critical regime
@@ -129,4 +129,4 @@ class accordion {
 
 static_assert(rate_controller<accordion>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

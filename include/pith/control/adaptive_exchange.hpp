@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -444,4 +444,4 @@ auto make_adaptive_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> 
     return adaptive_exchange<In, E, Comm, R>(exec, comm, std::move(tensors), policy, std::move(controller), options);
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

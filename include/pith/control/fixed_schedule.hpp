@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// A rate that applies from step `first` until the next entry of the schedule begins.
 struct scheduled_rate {
@@ -60,4 +60,4 @@ class fixed_schedule {
 
 static_assert(rate_controller<fixed_schedule>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

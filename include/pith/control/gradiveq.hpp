@@ -1,16 +1,16 @@
 // pith/control/gradiveq.hpp — GradiVeQ's schedule, which samples and compresses convolution gradients in turn.
 #pragma once
 
+#include <pith/adaptor/identity.hpp>
 #include <pith/codec/detail/saved_state.hpp>
-#include <pith/codec/identity.hpp>
 #include <pith/comm/detail/lent.hpp>
 #include <pith/control/detail/local_loss.hpp>
 #include <pith/core/detail/host_bytes.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/qsgd.hpp>
-#include <pith/vector/conv_shape.hpp>
-#include <pith/vector/pca.hpp>
+#include <pith/vector_quantize/conv_shape.hpp>
+#include <pith/vector_quantize/pca.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 enum class gradiveq_phase : std::uint8_t {
   warm_up,     ///< the gradients of convolutions are exchanged uncompressed
@@ -33,7 +33,7 @@ enum class gradiveq_phase : std::uint8_t {
 };
 
 /// A convolution whose gradient the exchange encodes by pca: the gradient's index among the exchange's tensors, the
-/// shape of the convolution, and the number of elements per slice (vector/pca.hpp). A `slice` of 0 stands for
+/// shape of the convolution, and the number of elements per slice (vector_quantize/pca.hpp). A `slice` of 0 stands for
 /// conv.usual_slice().
 struct gradiveq_tensor {
   std::size_t tensor = 0;
@@ -432,4 +432,4 @@ class gradiveq {
   detail::lent<buffer<double, E>> votes_;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

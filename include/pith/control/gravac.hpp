@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// Compression factors in ascending order, called rungs. With the factor f, a rank sends 1 / f of the elements.
 class factor_ladder {
@@ -299,4 +299,4 @@ class gravac {
 
 static_assert(rate_controller<gravac>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

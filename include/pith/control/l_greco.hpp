@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -206,4 +206,4 @@ class l_greco {
 
 static_assert(rate_controller<l_greco>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

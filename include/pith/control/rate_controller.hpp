@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The energies (squared norms) of one tensor at one rate, summed over the ranks. So the energies are equal on all
 /// ranks, and are NaN if a rank measured NaN.
@@ -137,4 +137,4 @@ std::vector<T> loaded_values(char const* who, span<std::byte const> saved) {
   return values;
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// In epoch e = 1, 2, ... the rate is max(fall^e, density). An epoch has `steps` steps. With the default `fall` and a
 /// density of 0.001, sparsifiers drop 75, 93.75, 98.4, 99.6 and 99.9 % of the elements in the first five epochs.
@@ -46,4 +46,4 @@ class warm_up {
 
 static_assert(rate_controller<warm_up>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

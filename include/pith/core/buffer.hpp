@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// `size()` elements of `T` in the memory of `E`, initialised to zero.
 template <class T, executor E>
@@ -46,4 +46,4 @@ class buffer {
   std::size_t size_ = 0;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -112,4 +112,4 @@ std::size_t checksum_scratch_bytes(E const&, std::uint64_t bytes) {
   return detail::reduce_scratch_bytes<std::uint64_t>(detail::hash_blocks(bytes));
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The 64-bit FNV-1a hash.
 class digest {
@@ -27,4 +27,4 @@ class digest {
   std::uint64_t hash_ = 0xcbf29ce484222325u;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The reserved value of `encoding_id::rank` for random numbers that are equal on all ranks.
 inline constexpr std::uint16_t shared_rank = 0xffff;
@@ -81,4 +81,4 @@ class draws {
   std::uint32_t place_;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

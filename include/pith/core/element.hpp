@@ -8,7 +8,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -185,4 +185,4 @@ constexpr char const* element_name() {
   }
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -11,7 +11,7 @@
 #include <type_traits>
 
 // A source file may catch an error that a source file with other flags throws, so these types are not in PITH_ABI.
-namespace pith::inline v0 {
+namespace pith { inline namespace v0 {
 
 /// Thrown if a workspace is smaller than a call needs.
 struct workspace_exhausted : std::runtime_error {
@@ -28,9 +28,9 @@ struct communication_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-}  // namespace pith::inline v0
+}}  // namespace pith::v0
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 namespace detail {
 
 template <class N, class... Format>
@@ -78,4 +78,4 @@ void require(bool holds, Parts const&... parts) {
 namespace ext {
 using detail::shortest;
 }
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 template <class E>
 using space_of = typename std::remove_cvref_t<E>::space;
@@ -95,4 +95,4 @@ struct archetype {
 };
 static_assert(executor<archetype>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -6,7 +6,7 @@
 #include <concepts>
 #include <type_traits>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace ext {
 
@@ -96,4 +96,4 @@ struct named<C, Names, true> : Names {};
       " must declare its facet: using facets = pith::ext::facets<pith::ext::" #FACET ">; the member is: " SIGNATURE)
 
 }  // namespace detail
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -3,7 +3,7 @@
 
 #include <pith/config.hpp>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The type of a constructor argument from which the compiler deduces a template argument. The constants in namespace
 /// pith::options are named after the words of codec texts (parse.hpp):
@@ -15,4 +15,4 @@ namespace pith::inline PITH_ABI {
 template <auto Value>
 struct option {};
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

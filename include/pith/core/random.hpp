@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// 128 random bits: four words of 32 bits, or eight lanes of 16 bits.
 struct random_block {
@@ -32,4 +32,4 @@ PITH_HD constexpr random_block philox4x32_10(random_block counter, philox_key ke
   return counter;
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

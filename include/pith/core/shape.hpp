@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The shape of a tensor with `n` elements. A matrix has `rows` rows of `n / rows` elements in row-major order. A stage
 /// whose rate_form (codec/capability.hpp) is `bounded` emits at most `capacity` values, so a smaller capacity makes the
@@ -32,4 +32,4 @@ constexpr shape matrix(std::uint64_t rows, std::uint64_t columns) {
   return {rows * columns, rows};
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

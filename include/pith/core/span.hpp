@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 struct host_space {};
 struct device_space {};
@@ -79,4 +79,4 @@ span(T*, std::size_t) -> span<T, host_space>;
 template <class T>
 using device_span = span<T, device_space>;
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -8,7 +8,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The namespace for names that codecs of other libraries use. docs/design.md states how stable these names are.
 namespace ext {
@@ -238,4 +238,4 @@ struct idle_block {
 };
 
 }  // namespace detail
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The value type of symbols with `Bits` bits each, which are packed from the least significant bit on. Eight symbols
 /// fill `Bits` bytes.
@@ -81,4 +81,4 @@ auto side_as(span<Byte, Space> side) {
   return reinterpret_cast<element*>(side.data());
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -97,4 +97,4 @@ template <class R>
   requires(std::convertible_to<R, span<std::byte>>)
 workspace(R&&) -> workspace<host_space>;
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

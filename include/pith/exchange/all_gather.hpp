@@ -2,15 +2,15 @@
 #pragma once
 
 #include <pith/codec/compress.hpp>
+#include <pith/collective/tensor_parts.hpp>
 #include <pith/comm/communicator.hpp>
-#include <pith/exchange/tensor_parts.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <stdexcept>
 #include <type_traits>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The workspace bytes that `all_gather` needs: the received payloads of all parts, the payload of this rank's part,
 /// and the codec's scratch for a part.
@@ -55,4 +55,4 @@ void all_gather(E const& exec, Comm& comm, C const& codec, tensor_parts const& o
   detail::decode_parts<In>(codec, cx, over, {all, bytes}, values_on<E, In>{whole.data(), over.n}, state.replicated());
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -59,6 +59,15 @@ void run_round(E const& exec, sub_communicators<Comm>& comms, C const& codec, un
 
 }  // namespace detail
 
+/// Makes the sub-communicators that `all_reduce_mean` needs for the rounds of `codec`.
+template <class In, class Comm, class C>
+sub_communicators<Comm> make_sub_communicators(Comm& comm, C const& codec, shape const& dims) {
+  auto made = sub_communicators<Comm>(comm);
+  for (unsigned round = 0; round < codec.rounds(dims, comm.size()); ++round)
+    made.add(detail::transfer_of<In>(codec, round, dims, comm.size()).among);
+  return made;
+}
+
 /// Replaces `gradient` by the decoded mean of all ranks' gradients. All ranks call `all_reduce_mean` with the same
 /// codec, shape and seed. Unlike gradient_exchange, this function does not check that codec, shape and seed are equal
 /// on all ranks.
@@ -101,4 +110,4 @@ template <executor E, class Comm, class C, class X, class S>
   requires(!detail::writable_by<X, S, C, E>)
 void all_reduce_mean(E const&, Comm&, C const&, X&&, S&, workspace_on<E>&) { detail::explain_arguments<X, S, C, E>(); }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

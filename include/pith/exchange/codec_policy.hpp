@@ -1,14 +1,14 @@
 // pith/exchange/codec_policy.hpp — codec policies: functions from a model's tensors to codecs.
 #pragma once
 
+#include <pith/adaptor/identity.hpp>
 #include <pith/codec/any_codec.hpp>
-#include <pith/codec/identity.hpp>
 #include <pith/exchange/tensor_spec.hpp>
 
 #include <concepts>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -56,4 +56,4 @@ class matrices {
   C codec_;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 class exchange_trace;  // pith/comm/trace.hpp
 
@@ -49,4 +49,4 @@ struct exchange_options {
   bool is_recoverable = false;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// `all` is |x|^2 of a tensor x, or NaN if |x|^2 was not measured. `part` is the part of |x|^2 that compression loses
 /// or keeps. share() returns part / all, or `of_zeros` if x = 0.
@@ -57,4 +57,4 @@ struct exchange_report {
   double wait_seconds = 0;  ///< the duration of the last call of wait()
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -30,7 +30,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// Replaces a model's gradients by their decoded means over the ranks, once per step. An exchange consists of rounds
 /// (codec/rounds.hpp): each rank produces payloads, transfers move them, and each rank absorbs the received payloads. A
@@ -533,4 +533,4 @@ auto make_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, 
     return gradient_exchange<In, E, Comm>(exec, comm, std::move(tensors), policy, options);
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -101,4 +101,4 @@ void clamp_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, work
   exec.for_each_index(gradient.size(), detail::clamp_by<In>{gradient.data(), norms + 1});
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -1,11 +1,11 @@
 // pith/exchange/messages.hpp — the messages of a transfer that a rank's network interface sends.
 #pragma once
 
-#include <pith/codec/transfer.hpp>
+#include <pith/core/transfer.hpp>
 
 #include <algorithm>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// `count` successive messages within a subgroup, of `bytes` bytes each.
 struct messages {
@@ -31,4 +31,4 @@ inline messages messages_of(transport how, double bytes, unsigned ranks, subgrou
 }
 
 }  // namespace detail
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

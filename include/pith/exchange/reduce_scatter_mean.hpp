@@ -2,15 +2,15 @@
 #pragma once
 
 #include <pith/codec/compress.hpp>
+#include <pith/collective/tensor_parts.hpp>
 #include <pith/comm/communicator.hpp>
-#include <pith/exchange/tensor_parts.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <stdexcept>
 #include <type_traits>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The workspace bytes that `reduce_scatter_mean` needs: two payloads of the whole tensor, and the scratch to decode a
 /// part.
@@ -58,4 +58,4 @@ void reduce_scatter_mean(E const& exec, Comm& comm, C const& codec, tensor_parts
                                state.replicated());
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

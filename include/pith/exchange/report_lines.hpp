@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -67,4 +67,4 @@ inline void write_lines(std::ostream& out, exchange_report const& report, report
       << "}\n";
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

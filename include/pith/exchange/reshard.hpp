@@ -1,13 +1,13 @@
 // pith/exchange/reshard.hpp — conversion of a job's saved states to another number of ranks.
 #pragma once
 
+#include <pith/collective/tensor_parts.hpp>
 #include <pith/core/detail/float_environment.hpp>
 #include <pith/core/element.hpp>
 #include <pith/core/error.hpp>
 #include <pith/core/span.hpp>
 #include <pith/exchange/detail/adaptive_state.hpp>
 #include <pith/exchange/detail/rank_states.hpp>
-#include <pith/exchange/tensor_parts.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -252,4 +252,4 @@ inline std::vector<std::byte> reshard(std::vector<std::vector<std::byte>> const&
   return detail::reshard(states, {ranks, rank, rank + 1})[0];
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

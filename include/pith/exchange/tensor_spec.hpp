@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The name and shape of a model's tensor.
 struct tensor_spec {
@@ -13,4 +13,4 @@ struct tensor_spec {
   shape dims;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

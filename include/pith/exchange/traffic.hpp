@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The numbers of bytes that a rank passes to its communicator in a step, padding included.
 struct traffic {
@@ -38,4 +38,4 @@ struct traffic {
   friend constexpr bool operator==(traffic const&, traffic const&) = default;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// A reference to a runner of any type.
 ///
@@ -44,4 +44,4 @@ class any_runner {
 
 static_assert(parallel_runner<any_runner>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -103,4 +103,4 @@ void cuda_executor::for_each_block(std::uint64_t blocks, Body const& body) const
   detail::launch(stream_, kernel, arguments, blocks, asked);
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -10,16 +10,16 @@
 #include <cstdint>
 #include <stdexcept>
 
-namespace pith::inline v0 {  // a common type of all source files (core/error.hpp)
+namespace pith { inline namespace v0 {  // a common type of all source files (core/error.hpp)
 
 /// Thrown if a CUDA runtime call failed. The message contains the call.
 struct cuda_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-}  // namespace pith::inline v0
+}}  // namespace pith::v0
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// If `status` is an error, resets CUDA's last error and throws cuda_error.
 inline void check_cuda(cudaError_t status, char const* call) {
@@ -119,7 +119,7 @@ static_assert(executor<cuda_executor> && !detail::host_executor<cuda_executor>);
 /// Returns an executor for a stream that the caller owns.
 inline cuda_executor on(cudaStream_t stream) { return cuda_executor(stream); }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI
 
 #include <pith/exec/detail/late_copy.hpp>
 #if defined(__CUDACC__)

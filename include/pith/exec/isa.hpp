@@ -54,7 +54,7 @@
 #define PITH_ISA_NAMESPACE PITH_ISA_NAMESPACE_IF(PITH_ISA_OF_FLAGS, alone)
 #endif
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The instruction sets of host loops, in ascending order.
 enum class isa : std::uint8_t { baseline, avx2, avx512 };
@@ -97,4 +97,4 @@ inline isa runnable(isa level) {
 }
 
 }  // namespace detail
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -4,7 +4,7 @@
 #include <pith/core/error.hpp>
 #include <pith/core/executor.hpp>
 #include <pith/exec/detail/host_memory.hpp>
-#include <pith/exec/host_team.hpp>
+#include <pith/exec/detail/host_team.hpp>
 #include <pith/exec/parallel_runner.hpp>
 #include <pith/exec/thread_pool.hpp>
 
@@ -15,7 +15,7 @@
 #include <memory>
 #include <thread>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -190,4 +190,4 @@ inline namespace PITH_ISA_NAMESPACE {
 inline par_executor<thread_pool> par() { return par(detail::common_pool()); }
 
 }  // namespace PITH_ISA_NAMESPACE
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -42,4 +42,4 @@ unsigned reported_threads(R const& runner) {
 }
 
 }  // namespace detail
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

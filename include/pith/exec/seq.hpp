@@ -4,11 +4,11 @@
 #include <pith/core/error.hpp>
 #include <pith/core/executor.hpp>
 #include <pith/exec/detail/host_memory.hpp>
-#include <pith/exec/host_team.hpp>
+#include <pith/exec/detail/host_team.hpp>
 
 #include <algorithm>
 
-namespace pith::inline PITH_ABI::inline PITH_ISA_NAMESPACE {
+namespace pith { inline namespace PITH_ABI { inline namespace PITH_ISA_NAMESPACE {
 
 /// Runs all work immediately, in order, on the calling thread. Loops use the instruction set `level`, or the set that
 /// the compiler flags enable if this set is larger. By default, `level` is best_isa().
@@ -40,4 +40,4 @@ inline constexpr seq_executor seq{};
 
 static_assert(executor<seq_executor>);
 
-}  // namespace pith::inline PITH_ABI::inline PITH_ISA_NAMESPACE
+}}}  // namespace pith::PITH_ABI::PITH_ISA_NAMESPACE

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -216,4 +216,4 @@ class thread_pool {
 
 static_assert(parallel_runner<thread_pool>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

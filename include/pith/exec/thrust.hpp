@@ -9,7 +9,7 @@
 
 #include <pith/core/executor.hpp>
 #include <pith/exec/detail/host_memory.hpp>
-#include <pith/exec/host_team.hpp>
+#include <pith/exec/detail/host_team.hpp>
 
 #include <thrust/execution_policy.h>
 #include <thrust/for_each.h>
@@ -30,7 +30,7 @@
 
 static_assert(THRUST_VERSION >= 101702, "pith: Thrust must be 1.17.2 or newer, or CCCL 2.8 or newer");
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -147,4 +147,4 @@ auto view(Vector& v) {
               typename detail::space_of_system<system>::type>(data, v.size());
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// A type-erased feedback policy for gradients of type `In` on executor `E`. The functions of a type-erased policy
 /// always run in separate passes, never in one pass with a codec.
@@ -126,4 +126,4 @@ class any_feedback {
   std::shared_ptr<base const> self_;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -123,4 +123,4 @@ void clip_to_norm(E const& exec, span_on<E, In> gradients, double most, unsigned
   detail::clip_to_norm(exec, gradients.size(), x, x, most / std::sqrt(static_cast<double>(ranks)), ws);
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -153,4 +153,4 @@ class ef21 {
 
 static_assert(feedback<ef21, float, archetype> && detail::has_after_exchange<ef21, float, archetype>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

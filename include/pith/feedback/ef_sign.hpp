@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// Encodes p = e + lr g, and sets e = p - D(C(p)), where lr is the learning rate and D(C(p)) is the decoded payload.
 /// After the exchange, the policy divides the mean by lr, because the optimizer multiplies by the learning rate. In the
@@ -51,4 +51,4 @@ class ef_sign : public residual<detail::chosen_weights> {
 
 static_assert(feedback<ef_sign, float, archetype> && detail::has_after_exchange<ef_sign, float, archetype>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

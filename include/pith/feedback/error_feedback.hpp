@@ -1,8 +1,8 @@
 // pith/feedback/error_feedback.hpp — a codec with a feedback policy.
 #pragma once
 
+#include <pith/adaptor/detail/adaptor.hpp>
 #include <pith/codec/capability.hpp>
-#include <pith/codec/detail/adaptor.hpp>
 #include <pith/codec/detail/own_share.hpp>
 #include <pith/codec/explain.hpp>
 #include <pith/codec/rounds.hpp>
@@ -18,7 +18,7 @@
 #include <tuple>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 struct unverified_t {};
 /// A tag: error_feedback(c, unverified) accepts a codec c that does not declare a contraction.
@@ -31,7 +31,7 @@ inline constexpr unverified_t unverified{};
 ///               With other codecs, whose residual can grow without bound, make_state throws std::invalid_argument. A
 ///               memoryless policy accepts any C
 ///   state       the states of F and C. If F is residual, its state is n rank-local elements of accum<In>
-///   complexity  one pass over g and the residual if C encodes from a source (ext/source.hpp), as quantizers and top_k
+///   complexity  one pass over g and the residual if C encodes from a source (core/source.hpp), as quantizers and top_k
 ///               do; three passes with power_sgd. For other codecs, one additional decoding, and scratch memory of 2 n
 ///               elements of accum<In> in addition to C's scratch memory
 ///   properties  terminal: `|` cannot append a stage. With F = residual, the sum of the decoded payloads plus the
@@ -380,4 +380,4 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   bool verified_;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace ext {
 
@@ -35,7 +35,7 @@ struct momentum {};       ///< changes_gradients
 ///
 /// Facets, which a policy declares as `using facets = ext::facets<...>` (core/facets.hpp):
 ///
-///     ext::fused          source(g, local)                        returns a source of p (ext/source.hpp), with which
+///     ext::fused          source(g, local)                        returns a source of p (core/source.hpp), with which
 ///                                                                 the codec encodes p and writes the residual in one
 ///                                                                 pass, if has_source() is true
 ///     ext::after_mean     after_exchange(context<In, E>, mean, replicated, local)   may change the mean
@@ -203,4 +203,4 @@ void rescale_buffer(E const& exec, double factor, buffer<A, E> const& values) {
 }
 
 }  // namespace ext
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

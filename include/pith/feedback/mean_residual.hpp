@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// Sets e = p - mean, where p is the compensated gradient of the rank, and all ranks decode the same mean. The sum of e
 /// over the ranks is the total compression error, as with `residual`. On one rank, e also contains the difference
@@ -25,4 +25,4 @@ class mean_residual : public residual<detail::chosen_weights> {
 
 static_assert(feedback<mean_residual, float, archetype>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 struct momentum_options {
   bool nesterov = false;
@@ -39,7 +39,7 @@ struct grow_momentum {
 
 /// Sets u to `factor` times (p - v), or with Nesterov momentum to `factor` times (u + p - v). Then sets v to p - sent.
 /// The difference p - v, with the old v, is the sum that `compensate` added to v. With masking, u is 0 for sent
-/// entries. Where p - sent or p - v is NaN or infinite, sets u to lasting(u) and v to lasting(v) (ext/source.hpp).
+/// entries. Where p - sent or p - v is NaN or infinite, sets u to lasting(u) and v to lasting(v) (core/source.hpp).
 template <class A>
 struct keep_momentum {
   A const* p;
@@ -160,4 +160,4 @@ class momentum_correction {
 
 static_assert(feedback<momentum_correction, float, archetype>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

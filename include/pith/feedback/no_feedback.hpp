@@ -2,12 +2,12 @@
 #pragma once
 
 #include <pith/core/detail/convert.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 #include <pith/feedback/feedback.hpp>
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// Encodes the unchanged gradient. no_feedback is the baseline for other policies.
 ///
@@ -41,4 +41,4 @@ class no_feedback {
 
 static_assert(feedback<no_feedback, float, archetype> && detail::memoryless<no_feedback>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// Sets e = p - sent, where p is the compensated gradient, and `sent` is this rank's own share: the decoded value of
 /// the rank's payload, scaled so that the mean of all ranks' shares is the decoded mean. If the share is available
@@ -27,4 +27,4 @@ class own_residual : public residual<detail::chosen_weights> {
 
 static_assert(feedback<own_residual, float, archetype>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

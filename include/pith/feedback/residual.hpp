@@ -3,13 +3,13 @@
 
 #include <pith/codec/stage.hpp>
 #include <pith/core/detail/convert.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 #include <pith/feedback/feedback.hpp>
 
 #include <concepts>
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -29,7 +29,7 @@ struct add_residual {
   bool are_aligned() const { return is_vector_aligned(g) && is_vector_aligned(residual) && is_vector_aligned(p); }
 };
 
-/// Sets the residual to beta (p - sent) where p - sent is finite, and to lasting(residual) elsewhere (ext/source.hpp).
+/// Sets the residual to beta (p - sent) where p - sent is finite, and to lasting(residual) elsewhere (core/source.hpp).
 template <class A>
 struct keep_unsent {
   A const* p;
@@ -173,4 +173,4 @@ residual(double, double) -> residual<detail::chosen_weights>;
 
 static_assert(feedback<residual<>, float, archetype>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -80,4 +80,4 @@ class signum_momentum {
 
 static_assert(feedback<signum_momentum, float, archetype> && detail::memoryless<signum_momentum>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

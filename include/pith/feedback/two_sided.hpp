@@ -15,7 +15,7 @@
 #include <string>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The ranks use the feedback policy `F`. Every rank also computes the server's part, with equal results: p = e + mean,
 /// where e is the server's residual and `mean` is the decoded mean over the ranks. The result of the exchange is
@@ -137,4 +137,4 @@ class two_sided {
   [[no_unique_address]] F worker_;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -193,4 +193,4 @@ class one_sided_power_sgd : public power_sgd {
 static_assert(stage<one_sided_power_sgd, float, archetype> && collective<one_sided_power_sgd, float, archetype>);
 static_assert(promises_of<one_sided_power_sgd>.contractive);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -5,7 +5,7 @@
 #include <pith/codec/rounds.hpp>
 #include <pith/core/detail/convert.hpp>
 #include <pith/core/error.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 #include <pith/lowrank/detail/approx_normal.hpp>
 #include <pith/lowrank/detail/orthonormalize.hpp>
 #include <pith/lowrank/detail/thin_product.hpp>
@@ -14,7 +14,7 @@
 #include <cmath>
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// Encodes a matrix M as two factors, P = orth(M Q) and Q' = M^T P. Each factor has r columns, where r is the argument
 /// `rank`. Q is random or the Q' of the previous step. The function `orth` makes the columns orthonormal. The factors
@@ -231,4 +231,4 @@ class power_sgd : public codec_base {
 static_assert(stage<power_sgd, float, archetype> && collective<power_sgd, float, archetype>);
 static_assert(promises_of<power_sgd>.contractive);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

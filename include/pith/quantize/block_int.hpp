@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// How block_int chooses the scale of a bucket: from the largest magnitude, or with the least squared error.
 enum class block_scale : std::uint8_t { largest, clip };
@@ -135,4 +135,4 @@ class block_int : public scalar_quantizer<detail::block_int_rule<Bits>> {
 static_assert(stage<block_int<8>, float, archetype> && promises_of<block_int<4>>.contractive &&
               !promises_of<block_int<8>>.unbiased);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

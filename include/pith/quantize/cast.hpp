@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// Converts every value to the type `T`. Rounds to nearest, ties to even.
 ///
@@ -51,4 +51,4 @@ class cast : public codec_base {
 
 static_assert(stage<cast<half>, float, archetype> && !promises_of<cast<half>>.unbiased);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// Rounding of a value between two table points: to the nearest point, or to the point below.
 enum class snap : std::uint8_t { nearest, floor };
@@ -171,4 +171,4 @@ class eight_bit : public scalar_quantizer<detail::eight_bit_rule> {
 static_assert(stage<eight_bit, float, archetype> && promises_of<eight_bit>.contractive && reproducible<eight_bit>);
 static_assert(!promises_of<eight_bit>.unbiased);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

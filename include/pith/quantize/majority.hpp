@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The result if the numbers of positive and negative votes are equal.
 enum class ties : std::uint8_t { positive, zero };
@@ -132,4 +132,4 @@ struct count_votes {
 };
 
 }  // namespace detail
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

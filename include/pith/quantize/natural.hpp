@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -86,4 +86,4 @@ static_assert(stage<natural<8>, float, archetype> && promises_of<natural<8>>.unb
               !promises_of<natural<8>>.contractive);
 static_assert(reproducible<natural<9>>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The elements that share two means: the whole tensor, a row or a column.
 enum class axis : std::uint8_t { tensor, row, column };
@@ -133,4 +133,4 @@ one_bit(std::uint64_t)->one_bit<axis::tensor>;
 static_assert(stage<one_bit<>, float, archetype> && promises_of<one_bit<>>.contractive);
 static_assert(stage<one_bit<axis::column>, float, archetype>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

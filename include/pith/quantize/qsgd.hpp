@@ -8,7 +8,7 @@
 #include <cmath>
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The norm of a bucket. The QSGD levels divide the range from 0 to the norm into equal parts.
 enum class norm : std::uint8_t { l2, max };
@@ -179,4 +179,4 @@ class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
 
 static_assert(stage<qsgd<8>, float, archetype> && promises_of<qsgd<8>>.unbiased && !promises_of<qsgd<8>>.contractive);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

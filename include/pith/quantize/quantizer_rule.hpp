@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace ext {
 
@@ -147,4 +147,4 @@ concept quantizer_rule = std::is_trivially_copyable_v<statistic_of<R, A>> &&
   { r.value(symbol, scale) } -> std::same_as<A>;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -4,7 +4,7 @@
 #include <pith/codec/capability.hpp>
 #include <pith/codec/stage.hpp>
 #include <pith/core/detail/split_factor.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 #include <pith/quantize/detail/decode_block.hpp>
 #include <pith/quantize/detail/large_buckets.hpp>
 #include <pith/quantize/detail/quantizer_batch.hpp>
@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// A stage built from a quantizer rule. `Rule` defines the mathematics. The engine adds loops, buckets, packing, random
 /// bits, sums over ranks, and error feedback in one pass.
@@ -157,4 +157,4 @@ class scalar_quantizer : public codec_base {
   std::uint64_t bucket_;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

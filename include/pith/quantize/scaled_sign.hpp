@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -59,4 +59,4 @@ class scaled_sign : public scalar_quantizer<detail::scaled_sign_rule> {
 static_assert(stage<scaled_sign, float, archetype>);
 static_assert(!promises_of<scaled_sign>.unbiased);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

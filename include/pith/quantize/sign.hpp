@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -58,4 +58,4 @@ class sign : public scalar_quantizer<detail::sign_rule> {
 static_assert(stage<sign, float, archetype> && detail::sums_parts<sign, float, archetype>);
 static_assert(!promises_of<sign>.unbiased && !promises_of<sign>.contractive);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

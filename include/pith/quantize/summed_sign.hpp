@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -84,4 +84,4 @@ class summed_sign : public sign {
 
 static_assert(stage<summed_sign, float, archetype> && collective<summed_sign, float, archetype>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

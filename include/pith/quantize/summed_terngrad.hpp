@@ -10,7 +10,7 @@
 #include <cmath>
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -180,4 +180,4 @@ class summed_terngrad : public codec_base {
 static_assert(stage<summed_terngrad, float, archetype>);
 static_assert(collective<summed_terngrad, float, archetype> && !promises_of<summed_terngrad>.unbiased);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// Selects whether magnitudes above sigma standard deviations are clipped before rounding.
 enum class outliers : std::uint8_t { clipped, unclipped };
@@ -145,4 +145,4 @@ static_assert(stage<terngrad<>, float, archetype> && !promises_of<terngrad<>>.un
 static_assert(stage<terngrad<outliers::unclipped>, float, archetype> &&
               promises_of<terngrad<outliers::unclipped>>.unbiased);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -1,17 +1,17 @@
 // pith/registry/exchanges.hpp — the codecs with transfers of their own that a text can name, one line per codec.
 #pragma once
 
-#include <pith/codec/rated.hpp>
-#include <pith/exchange/g_top_k.hpp>
-#include <pith/exchange/hierarchical.hpp>
-#include <pith/exchange/ok_top_k.hpp>
-#include <pith/exchange/ring.hpp>
-#include <pith/exchange/two_shot.hpp>
+#include <pith/adaptor/rated.hpp>
+#include <pith/collective/g_top_k.hpp>
+#include <pith/collective/hierarchical.hpp>
+#include <pith/collective/ok_top_k.hpp>
+#include <pith/collective/ring.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/registry/parser.hpp>
 
 #include <tuple>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -61,4 +61,4 @@ inline constexpr auto exchange_methods = std::tuple(
 /// The descriptions of the codecs that are not stages.
 inline constexpr auto exchange_listings = detail::with_wrappers(detail::listings_of(exchange_methods));
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

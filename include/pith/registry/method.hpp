@@ -8,7 +8,7 @@
 #include <string_view>
 #include <tuple>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The description of a method that a text can name. All members are string literals, so data() points to a
 /// null-terminated string.
@@ -71,4 +71,4 @@ constexpr std::array<listing, sizeof...(M)> listings_of(std::tuple<M...> const& 
 }
 
 }  // namespace detail
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

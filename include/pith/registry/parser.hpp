@@ -1,9 +1,9 @@
 // pith/registry/parser.hpp — the parser of codec texts, for methods that the caller lists.
 #pragma once
 
+#include <pith/adaptor/bypass.hpp>
 #include <pith/codec/any_chain.hpp>
 #include <pith/codec/any_codec.hpp>
-#include <pith/codec/bypass.hpp>
 #include <pith/feedback/any_feedback.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/feedback/residual.hpp>
@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -188,4 +188,4 @@ any_codec<In, E> parse(std::string_view text, M) {
   return codec;
 }
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

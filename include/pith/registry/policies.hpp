@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <tuple>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -86,4 +86,4 @@ inline constexpr auto policy_methods = std::tuple(
 /// The descriptions of all feedback policies.
 inline constexpr auto policy_listings = detail::listings_of(policy_methods);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -1,9 +1,8 @@
 // pith/registry/stages.hpp — the stages that a text can name, one line per stage.
 #pragma once
 
-#include <pith/codec/damped.hpp>
-#include <pith/codec/identity.hpp>
-#include <pith/coding/trits.hpp>
+#include <pith/adaptor/damped.hpp>
+#include <pith/adaptor/identity.hpp>
 #include <pith/lowrank/one_sided_power_sgd.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/block_int.hpp>
@@ -17,6 +16,7 @@
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
 #include <pith/quantize/terngrad.hpp>
+#include <pith/quantize/trits.hpp>
 #include <pith/registry/detail/stage_lookup.hpp>
 #include <pith/registry/method.hpp>
 #include <pith/sparsify/gaussian_k.hpp>
@@ -37,7 +37,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -254,4 +254,4 @@ made_by<F> with_stage(syntax::term const& t, F const& f) {
 }
 
 }  // namespace detail
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

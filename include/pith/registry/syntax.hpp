@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace pith::inline PITH_ABI::syntax {
+namespace pith { inline namespace PITH_ABI { namespace syntax {
 
 struct term;
 
@@ -169,4 +169,4 @@ class reader {
   std::size_t at_ = 0;
 };
 
-}  // namespace pith::inline PITH_ABI::syntax
+}}}  // namespace pith::PITH_ABI::syntax

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline PITH_ABI::runtime {
+namespace pith { inline namespace PITH_ABI { namespace runtime {
 
 /// A codec in the library pith::runtime for gradients with elements of type In. `parse` constructs a codec. All copies
 /// share one immutable codec.
@@ -52,4 +52,4 @@ class any_codec {
 template <class In>
 any_codec<In> parse(std::string_view text);
 
-}  // namespace pith::inline PITH_ABI::runtime
+}}}  // namespace pith::PITH_ABI::runtime

@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-namespace pith::inline PITH_ABI::runtime {
+namespace pith { inline namespace PITH_ABI { namespace runtime {
 
 /// A compiled codec with the state, payload and workspace for one tensor on one rank, like pith::compressor.
 ///
@@ -62,4 +62,4 @@ class compressor {
   std::unique_ptr<compiled> compiled_;
 };
 
-}  // namespace pith::inline PITH_ABI::runtime
+}}}  // namespace pith::PITH_ABI::runtime

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-namespace pith::inline PITH_ABI::runtime {
+namespace pith { inline namespace PITH_ABI { namespace runtime {
 
 /// An executor whose type does not depend on compiler flags. All executors give bitwise equal results.
 ///
@@ -28,4 +28,4 @@ class executor {
   std::shared_ptr<any_runner> runner_;
 };
 
-}  // namespace pith::inline PITH_ABI::runtime
+}}}  // namespace pith::PITH_ABI::runtime

@@ -15,7 +15,7 @@
 #include <memory>
 #include <vector>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 class any_communicator;
 
@@ -82,4 +82,4 @@ class gradient_exchange {
 };
 
 }  // namespace runtime
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

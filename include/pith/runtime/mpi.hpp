@@ -6,10 +6,10 @@
 
 #include <mpi.h>
 
-namespace pith::inline PITH_ABI::runtime {
+namespace pith { inline namespace PITH_ABI { namespace runtime {
 
 /// Returns a pith::mpi_communicator on a duplicate of `comm`. The requirements and errors are those of
 /// pith::mpi_communicator.
 any_communicator mpi(MPI_Comm comm, timeout_duration timeout = default_timeout);
 
-}  // namespace pith::inline PITH_ABI::runtime
+}}}  // namespace pith::PITH_ABI::runtime

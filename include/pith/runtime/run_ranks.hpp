@@ -6,7 +6,7 @@
 
 #include <functional>
 
-namespace pith::inline PITH_ABI::runtime {
+namespace pith { inline namespace PITH_ABI { namespace runtime {
 
 /// Calls f(communicator) on `ranks` threads at the same time, and joins the threads. If f throws on a rank, the next
 /// communicator call of every other rank throws too. `run_ranks` then throws the same exception as pith::run_ranks
@@ -14,4 +14,4 @@ namespace pith::inline PITH_ABI::runtime {
 void run_ranks(unsigned ranks, std::function<void(any_communicator&)> const& f,
                timeout_duration timeout = default_timeout);
 
-}  // namespace pith::inline PITH_ABI::runtime
+}}}  // namespace pith::PITH_ABI::runtime

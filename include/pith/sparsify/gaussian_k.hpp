@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The correction of the threshold of `gaussian_k` if too many or too few entries pass it.
 enum class correction : std::uint8_t {
@@ -78,4 +78,4 @@ class gaussian_k : public threshold_estimator<detail::gaussian_rule> {
 static_assert(stage<gaussian_k, float, archetype> && promises_of<gaussian_k>.contractive);
 static_assert(detail::rate_adjustable<gaussian_k>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -3,14 +3,14 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/stage.hpp>
-#include <pith/coding/packed_indices.hpp>
 #include <pith/core/option.hpp>
 #include <pith/sparsify/detail/threshold_blocks.hpp>
+#include <pith/sparsify/packed_indices.hpp>
 
 #include <algorithm>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The treatment of a tensor in which more entries reach the threshold than fit into the payload.
 enum class overflow : std::uint8_t {
@@ -143,4 +143,4 @@ class large_entries_stage : public codec_base {
 };
 
 }  // namespace detail
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -125,4 +125,4 @@ static_assert(stage<random_blocks<>, float, archetype>);
 static_assert(promises_of<random_blocks<scaling::unbiased>>.unbiased &&
               !promises_of<random_blocks<scaling::unbiased>>.contractive && detail::rate_adjustable<random_blocks<>>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

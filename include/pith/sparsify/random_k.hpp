@@ -3,13 +3,13 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/stage.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 #include <pith/sparsify/detail/density.hpp>
 #include <pith/sparsify/strata.hpp>
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// With `drawing::shared`, all ranks keep the same entries, so that an all-reduce can sum the payloads. With
 /// `drawing::own`, each rank draws its own entries.
@@ -125,4 +125,4 @@ static_assert(stage<random_k<>, float, archetype>);
 static_assert(promises_of<random_k<scaling::unbiased>>.unbiased &&
               !promises_of<random_k<scaling::unbiased>>.contractive && !promises_of<random_k<>>.unbiased);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -49,4 +49,4 @@ class redsync : public threshold_estimator<detail::redsync_rule> {
 static_assert(stage<redsync, float, archetype> && promises_of<redsync>.contractive);
 static_assert(detail::rate_adjustable<redsync> && !promises_of<redsync>.unbiased);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

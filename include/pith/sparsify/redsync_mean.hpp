@@ -7,7 +7,7 @@
 #include <bit>
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -262,4 +262,4 @@ class redsync_mean : public codec_base {
 static_assert(stage<redsync_mean, float, archetype> && promises_of<redsync_mean>.contractive);
 static_assert(detail::rate_adjustable<redsync_mean>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

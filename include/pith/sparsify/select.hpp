@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -110,4 +110,4 @@ void select_largest(E const& exec, Source const& from, std::uint64_t n, std::uin
 }
 
 }  // namespace ext
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -10,7 +10,7 @@
 #include <string>
 #include <type_traits>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The distribution that sidco fits in stages. The first stage fits the distribution to all magnitudes. Each later
 /// stage fits the distribution to the survivors, which are the magnitudes that reach the threshold of the previous
@@ -195,4 +195,4 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
 static_assert(stage<sidco<>, float, archetype> && promises_of<sidco<>>.contractive);
 static_assert(detail::rate_adjustable<sidco<>>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -3,17 +3,17 @@
 
 #include <pith/codec/codec.hpp>
 #include <pith/codec/stage.hpp>
-#include <pith/coding/packed_indices.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 #include <pith/sparsify/detail/density.hpp>
 #include <pith/sparsify/detail/scatter.hpp>
+#include <pith/sparsify/packed_indices.hpp>
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// A base class of sparsifiers. The derived class `Self` keeps kept(n) entries of a tensor. The other elements become
 /// zero. `Self` defines these functions:
@@ -23,7 +23,7 @@ namespace pith::inline PITH_ABI {
 ///                                                             writes the indices in ascending order, and the values
 ///     size_t  select_scratch_bytes<Source>(uint64 n)          the scratch memory of `select`; by default 0
 ///
-/// The source has the interface of ext/source.hpp. If the source has residual write-back, `select` also writes
+/// The source has the interface of core/source.hpp. If the source has residual write-back, `select` also writes
 /// `source.kept(i)` of each selected element i to `to.old`. After that, `select` calls `source.leave` for every
 /// element. So error_feedback needs no separate pass over the tensor.
 ///
@@ -141,4 +141,4 @@ class sparsifier : public codec_base {
   [[no_unique_address]] Coder coder_ = {};
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

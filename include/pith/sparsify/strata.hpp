@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// Selects whether a kept value is divided by the probability of keeping the value.
 enum class scaling : std::uint8_t { none, unbiased };
@@ -116,4 +116,4 @@ struct list_drawn {
 };
 
 }  // namespace detail
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -11,7 +11,7 @@
 #include <limits>
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// Keeps the entries with |x| >= tau, but at most max(1, floor(capacity n)) entries. The other elements become zero.
 ///
@@ -84,4 +84,4 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
 static_assert(stage<threshold<>, float, archetype>);
 static_assert(promises_of<threshold<overflow::dense>>.absolute && !detail::rate_adjustable<threshold<>>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// A stage built from a search rule (detail::search_step). The stage keeps about k entries of largest magnitude, and at
 /// most 2 k - 1 entries, where k = max(1, floor(density n)). The other elements become zero. If at most 2 k - 1
@@ -80,4 +80,4 @@ class threshold_estimator : public detail::large_entries_stage<threshold_estimat
   Rule rule_;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -5,9 +5,9 @@
 #include <pith/codec/codec.hpp>
 #include <pith/codec/measured.hpp>
 #include <pith/codec/stage.hpp>
-#include <pith/coding/packed_indices.hpp>
 #include <pith/sparsify/detail/density.hpp>
 #include <pith/sparsify/detail/nested_selection.hpp>
+#include <pith/sparsify/packed_indices.hpp>
 #include <pith/sparsify/select.hpp>
 #include <pith/sparsify/sparsifier.hpp>
 
@@ -15,7 +15,7 @@
 #include <array>
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// Keeps the k entries of largest magnitude, where k = max(1, floor(density n)). The other elements become zero.
 ///
@@ -124,4 +124,4 @@ class top_k : public sparsifier<top_k<Coder>, Coder> {
 static_assert(stage<top_k<>, float, archetype>);
 static_assert(!promises_of<top_k<>>.unbiased && detail::rate_adjustable<top_k<>>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

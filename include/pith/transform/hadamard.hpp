@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -137,4 +137,4 @@ class hadamard : public tile_transform<detail::hadamard_rule> {
 static_assert(stage<hadamard, float, archetype> && promises_of<hadamard>.unbiased);
 static_assert(reproducible<hadamard>);
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -3,12 +3,12 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/stage.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 
 #include <concepts>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// An orthogonal transform of tiles in block-local memory. A tile is a run of consecutive elements. In each step, all
 /// ranks must use the same transform. All functions are PITH_HD:
@@ -194,4 +194,4 @@ class tile_transform : public codec_base {
   Rule rule_;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

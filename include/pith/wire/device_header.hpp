@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// The faults of a checked payload, one bit per kind of fault. An error_flag is the bitwise or of the faults of all
 /// payloads.
@@ -73,4 +73,4 @@ struct check_device_header {
 };
 
 }  // namespace detail
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -118,4 +118,4 @@ header open(E const& exec, C const& codec, span_on<E, std::byte const> frame,
 }
 
 }  // namespace wire
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -12,16 +12,16 @@
 #include <string>
 #include <string_view>
 
-namespace pith::inline v0 {  // a common type of all source files (core/error.hpp)
+namespace pith { inline namespace v0 {  // a common type of all source files (core/error.hpp)
 
 /// Thrown if bytes are not the expected frame or payload.
 struct wire_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-}  // namespace pith::inline v0
+}}  // namespace pith::v0
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
@@ -198,4 +198,4 @@ inline header read_header(span<std::byte const> bytes) {
 }
 
 }  // namespace wire
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

@@ -14,7 +14,8 @@ set(installed_files
     pith-config-version.cmake
     pith-config.cmake
     pith-cuda-toolkit.cmake
-    pith-targets.cmake)
+    pith-targets.cmake
+    runtime)
 foreach(file IN LISTS installed_files)
   if(NOT EXISTS "${CURRENT_PACKAGES_DIR}/share/pith/${file}")
     message(FATAL_ERROR "pith: share/pith/${file} was not installed")

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <pith/codec/codec.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 
 #include <concepts>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// A transform that can write its tiles to block-local memory, where a quantizer reads them.
 template <class S, class In>
@@ -42,4 +42,4 @@ template <class In, class E, class Source, class First, class Second, class... R
   requires selects_from<First, In, E, Source> && keeps_nothing<In, E, Second, Rest...>
 inline constexpr bool fuses_picks<In, E, Source, First, Second, Rest...> = true;
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <tuple>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 constexpr bool all_but_last(std::initializer_list<bool> holds) {
   for (auto i = holds.begin(); i + 1 < holds.end(); ++i) {
@@ -64,4 +64,4 @@ constexpr sum_form chain_sum_form() {
   }
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

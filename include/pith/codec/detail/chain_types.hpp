@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// `type` is the output type of a chain's last stage. `type` exists if each stage accepts the previous stage's output.
 template <class In, class... S>
@@ -73,4 +73,4 @@ constexpr auto& part(States& states) {
   }
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -5,14 +5,14 @@
 #include <pith/codec/detail/chain_promises.hpp>
 #include <pith/codec/detail/chain_types.hpp>
 #include <pith/codec/stage.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <tuple>
 #include <utility>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The stages of a chain from stage I to the last stage. In the tail of an any_chain, the index of the first stage is
 /// known only at run time.
@@ -179,4 +179,4 @@ void decode_entries_of(Tail const& tail, context<In, E> const& cx, encoded_on<E,
   stage.decode_entries(cx, encoded_on<E, mid const>{values, y.side.first(stage.template side_bytes<In>(cx.dims))}, to);
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

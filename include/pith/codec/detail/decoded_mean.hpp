@@ -3,13 +3,13 @@
 
 #include <pith/codec/codec.hpp>
 #include <pith/codec/detail/entry_sum.hpp>
-#include <pith/codec/transfer.hpp>
 #include <pith/core/detail/convert.hpp>
 #include <pith/core/detail/split_factor.hpp>
+#include <pith/core/transfer.hpp>
 
 #include <cstddef>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 template <class In, class C, class E>
 std::size_t mean_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
@@ -62,4 +62,4 @@ void decode_mean(C const& c, context<In, E> const& cx, received_on<E> in, values
   decode_one_by_one<In>(c, cx, in, share, x, replicated);
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <pith/codec/codec.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The index of padding entries, which exceeds the index of any tensor element.
 inline constexpr std::uint32_t no_index = 0xffffffffu;
@@ -73,4 +73,4 @@ void decode_entries(C const& c, context<In, E> const& cx, span_on<E, std::byte c
   }
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The number of tensor elements in a tile. Each block sums the entries of one tile.
 template <class A>
@@ -149,4 +149,4 @@ void decode_entry_sum(C const& c, context<In, E> const& cx, span_on<E, std::byte
   }
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

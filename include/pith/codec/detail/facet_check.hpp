@@ -7,13 +7,13 @@
 #include <pith/codec/detail/own_share.hpp>
 #include <pith/codec/facets.hpp>
 #include <pith/codec/rounds.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 template <class C>
 concept limits_values = requires(C const& c, shape const& dims, std::uint64_t count) {
@@ -77,4 +77,4 @@ struct facet_check {
 
 #undef PITH_FACET
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

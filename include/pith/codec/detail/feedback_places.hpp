@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The elements that a codec encodes on this rank. Outside collectives, they are the whole tensor. Inside a collective,
 /// they may be a part of the tensor. An error e of these elements changes the mean over the ranks as much as an error
@@ -164,4 +164,4 @@ buffer<A, E> move_feedback(E const& exec, feedback_places<A> const& from, feedba
   return rest;
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

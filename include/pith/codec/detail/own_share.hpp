@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The mean of all ranks' own shares is the decoded mean. True if a rank can compute its own share from the buffer that
 /// it produced. Otherwise, error feedback uses the result of `delivered`, or the mean, in place of the own share.
@@ -90,4 +90,4 @@ void contribution(C const& c, context<In, E> const& cx, span_on<E, std::byte con
   }
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

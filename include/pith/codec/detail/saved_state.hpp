@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The header of a saved state. The description and the values of the states follow the header. docs/state_format.md
 /// defines header, description and values.
@@ -145,4 +145,4 @@ inline span<std::byte const> matching_states(char const* call, span<std::byte co
   return parts.states;
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 struct field_counter final : field_visitor {
   std::size_t bytes = 0;
@@ -47,4 +47,4 @@ struct field_loader final : field_visitor {
   std::byte const* from;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

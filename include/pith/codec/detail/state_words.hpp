@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The names of the values of field_kind, in the same order. The name of `replicated` is "agreed".
 inline constexpr std::array<std::string_view, 7> field_kinds = {"agreed", "mean",    "share", "estimate",
@@ -41,4 +41,4 @@ struct field_describer final : field_visitor {
   std::string lines;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -7,14 +7,14 @@
 #include <pith/core/detail/convert.hpp>
 #include <pith/core/element.hpp>
 #include <pith/core/executor.hpp>
+#include <pith/core/source.hpp>
 #include <pith/core/values.hpp>
-#include <pith/ext/source.hpp>
 
 #include <concepts>
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Adds the residual to the gradient g. The residual becomes the part of the sum that In cannot represent. Where the
 /// sum is NaN or infinite, both stay unchanged.
@@ -68,4 +68,4 @@ class undelivered {
   bool is_rounded_ = false;  ///< whether the residual is only the rounding error of a step
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// False if a constructor with these arguments would copy or move a Self. A constructor that accepts any arguments must
 /// require this concept, so that it hides neither the copy constructor nor the move constructor.
@@ -63,4 +63,4 @@ class communicator_adaptor {
   Comm comm_;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -11,7 +11,7 @@
 #include <utility>
 #include <variant>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// A request of one of several types.
 template <class... Request>
@@ -84,4 +84,4 @@ using any_request =
                                sum_request<Comm, E, double>, sum_request<Comm, E, half>, sum_request<Comm, E, bfloat16>,
                                sum_request<Comm, E, std::int32_t>, sum_request<Comm, E, std::int8_t>>::type;
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Checks this rank's arguments of a collective. Each function receives the sizes of the call's spans, and throws
 /// std::invalid_argument with the names of the communicator and the call.
@@ -42,4 +42,4 @@ struct collective_arguments {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

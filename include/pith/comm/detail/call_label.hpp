@@ -1,9 +1,9 @@
 // pith/comm/detail/call_label.hpp — the label of a call, which the ranks compare so that different calls never mix.
 #pragma once
 
-#include <pith/codec/transfer.hpp>
 #include <pith/comm/communicator.hpp>
 #include <pith/core/error.hpp>
+#include <pith/core/transfer.hpp>
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The function of an exchange that makes a call. Exchanges are numbered in the order in which rank 0 has built them.
 /// `transfer` is the number of the transfer in its step, or 0 before the transfers.
@@ -142,4 +142,4 @@ inline std::string unequal_sizes(char const* call, unsigned a, std::size_t x, un
               why_sizes_differ);
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

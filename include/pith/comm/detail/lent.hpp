@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Leaks memory intentionally, since a transport may still use this memory.
 inline void keep(void* memory) {
@@ -57,4 +57,4 @@ class lent {
   bool is_lent_ = false;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -9,7 +9,7 @@
 #include <mpi-ext.h>
 #endif
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Whether MPI reports CUDA support at run time. MPI 3.1 has no query for CUDA support, but Open MPI and MPICH each
 /// have an extension with such a query.
@@ -32,4 +32,4 @@ inline void require_cuda_aware() {
   }
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

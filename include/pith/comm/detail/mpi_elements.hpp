@@ -10,7 +10,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The MPI type of an element type. MPI 3.1 has no 16-bit floats, so such floats are sent as MPI_UINT16_T and added by
 /// `narrow_operation`.
@@ -49,4 +49,4 @@ MPI_Op mpi_operation(reduction how) {
   return how == reduction::sum ? MPI_SUM : MPI_MAX;
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

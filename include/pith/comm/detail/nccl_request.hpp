@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace pith::inline PITH_ABI {
+namespace pith { inline namespace PITH_ABI {
 
 /// A pending call of an nccl_communicator. The transfer starts after all work that is on the executor's stream at the
 /// time of the call. `wait(exec)` makes the stream of `exec` wait for this call and all earlier calls; the host does
@@ -49,4 +49,4 @@ class nccl_request {
   cudaStream_t caller_;
 };
 
-}  // namespace pith::inline PITH_ABI
+}}  // namespace pith::PITH_ABI

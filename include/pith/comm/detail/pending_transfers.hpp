@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The requests of one round, with one `wait()` for all requests. Callers should call `test()` now and then during
 /// other work, since `test()` lets the transfers make progress.
@@ -53,4 +53,4 @@ class pending_transfers {
   traced time_{nullptr, exchange_trace::work::transfer, 0, 0};
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// A function object that returns sqrt(sum |g - D(C(g))|^2 / sum |g|^2), summed over the tensors that were passed to
 /// `add()`. Each tensor has its own codec. A call encodes and decodes each of these tensors, and waits once on the
@@ -70,4 +70,4 @@ class local_loss {
   std::vector<double> seen_;  ///< host copy of sums_
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

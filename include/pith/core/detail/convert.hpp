@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 // A function object with `are_aligned` also processes a run (runs.hpp) that begins at element i. If are_aligned()
 // returns true, a device reads and writes 16 bytes at once.
@@ -143,4 +143,4 @@ struct square_of_difference {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 // A compiler may fuse a product and an addition (FMA). This changes the rounding if the product is not exact. A
 // compiler cannot fuse a quotient and an addition. So the terms of additions in `ln` and `exp_of` are sums, exact
@@ -56,4 +56,4 @@ PITH_HD inline double exp_of(double x) {
   return power * power_of_two(k / 2) * power_of_two(k - k / 2);
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

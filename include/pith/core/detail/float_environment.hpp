@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// During the lifetime of this object, the thread rounds to nearest, keeps subnormal numbers and masks exceptions. The
 /// destructor restores the caller's settings. Without this object, results would depend on the training framework,
@@ -50,4 +50,4 @@ class default_float_environment {
   default_float_environment& operator=(default_float_environment const&) = delete;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

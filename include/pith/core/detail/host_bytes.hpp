@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 class byte_writer {
  public:
@@ -76,4 +76,4 @@ class byte_reader {
   span<std::byte const> left_;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

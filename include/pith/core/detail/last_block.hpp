@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Runs `Body` for each of `blocks` >= 1 blocks. Then the team that finishes last runs the body `last` for a single
 /// block, which saves a kernel launch. `*arrived` is 0 before and after the kernel.
@@ -35,4 +35,4 @@ void for_each_block_then(E const& exec, std::uint64_t blocks, Body const& body, 
   exec.for_each_block(blocks, with_last_block<Body, Last>{body, last, static_cast<std::uint32_t>(blocks), arrived});
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

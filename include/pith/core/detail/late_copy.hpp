@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Copies words from the executor's memory to the host: `ask` requests the copy, and `read` returns it. On a host,
 /// `ask` copies immediately. On a device, `read` waits for all work that was submitted before `read`, and then copies.
@@ -33,4 +33,4 @@ class late_copy {
   std::uint32_t const* from_ = nullptr;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 inline constexpr std::uint64_t octet = 8;  ///< elements that share one random block and fill whole bytes
 
@@ -177,4 +177,4 @@ PITH_HD symbol_word<Bits> const* unpacked_symbols(Team const& team, std::uint8_t
   }
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

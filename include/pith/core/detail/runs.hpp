@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// A run of neighbouring elements: here, all elements of a block. Every run type has these functions:
 ///
@@ -119,4 +119,4 @@ struct loose_octet {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The factor of a sum over ranks, as the product of two parts. Each value is multiplied by `before`, a power of two of
 /// at most 1 / ranks, and the sum is multiplied by `after`. So the sum overflows only if a value does. Products with
@@ -19,4 +19,4 @@ struct split_factor {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

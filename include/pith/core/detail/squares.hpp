@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// A sum of squares of doubles, in three parts. The squares of magnitudes in [2^-480, 2^480) are in `usual`. Smaller
 /// numbers are multiplied by 2^700 before they are squared, and larger numbers by 2^-700. So none of 2^60 squares
@@ -65,4 +65,4 @@ struct plus_squares {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -7,7 +7,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// A tile is 16,384 values in 8 rows of 2,048 values. Lane i consists of value i of each row. First, the values of each
 /// lane are merged in the order of rows. Then the upper half of the lanes is merged into the lower half, repeatedly,
@@ -249,4 +249,4 @@ struct larger {
   PITH_HD constexpr double operator()(double a, double b) const { return larger_or_nan(a, b); }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 inline constexpr std::string_view adaptive_word = "adaptive_exchange";
 
@@ -52,4 +52,4 @@ inline adaptive_parts open_adaptive(char const* call, span<std::byte const> stat
   return {head, rest.first(head.controller), rest.subspan(head.controller)};
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// A small all-gather of host memory. The function allocates, and is used only outside of steps and for debugging.
 template <class T, class Comm, executor E>
@@ -222,4 +222,4 @@ std::uint64_t require_agreement(E const& exec, Comm& comm, agreement mine, std::
   return each[0].number;
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// A tensor's times in nanoseconds: the time from the start of a step until the gradient was ready, and the duration of
 /// the transfer. The times are integers, so that ranks with equal times form equal buckets with any compiler.
@@ -99,4 +99,4 @@ inline bucket_list fit_buckets(std::vector<tensor_times> const& times, std::vect
   return buckets_ending_by(end, order, times, bytes, limits.others);
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

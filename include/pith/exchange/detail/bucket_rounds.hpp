@@ -14,7 +14,7 @@
 #include <optional>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The memory of one round: `out` for produced payloads, and `gathered` for received payloads. With gather::exact,
 /// payloads are received in `received` without their unused bytes, and are then expanded to `gathered`.
@@ -154,4 +154,4 @@ class bucket_rounds {
   std::optional<exact_gather<In, E>> exact_;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

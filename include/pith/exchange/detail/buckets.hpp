@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The tensor buckets in the order of their transfers. Each bucket is an ascending list of tensor indices.
 using bucket_list = std::vector<std::vector<std::size_t>>;
@@ -163,4 +163,4 @@ class ready_buckets {
   bool is_cancelled_ = false;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

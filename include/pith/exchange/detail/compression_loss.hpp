@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Measures |g|^2 and |g - D(C(g))|^2 for a codec with a new state. Allocates memory, and waits for the executor.
 template <real In, executor E, class C>
@@ -33,4 +33,4 @@ measured_energy loss_of(E const& exec, C const& codec, shape const& dims, tensor
   return loss;
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// All-gathers the payloads of a round without their unused bytes: first the counts of all payloads, then the used
 /// bytes, with one transfer per exchange_plan::group. In a transfer of used bytes, every rank sends the same number of
@@ -181,4 +181,4 @@ class exact_gather {
   buffer<std::uint32_t, E> mine_, all_;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <pith/comm/detail/lent.hpp>
-#include <pith/comm/detail/progress_thread.hpp>
 #include <pith/exchange/codec_policy.hpp>
 #include <pith/exchange/detail/buckets.hpp>
 #include <pith/exchange/detail/exchange_pipeline.hpp>
+#include <pith/exchange/detail/progress_thread.hpp>
 #include <pith/exchange/exchange_options.hpp>
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The members of an exchange whose addresses do not change if the exchange is moved.
 template <real In, executor E, class Comm>
@@ -102,4 +102,4 @@ struct exchange_engine {
   std::optional<progress_thread> thread_;  // declared last, since the thread uses the other members
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

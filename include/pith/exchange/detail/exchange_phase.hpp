@@ -3,7 +3,7 @@
 
 #include <pith/core/error.hpp>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 enum class exchange_phase { idle, ready, failed };
 
@@ -27,4 +27,4 @@ inline void require_step(exchange_phase at, char const* call) {
           "() must be called during a step: call begin() first");
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

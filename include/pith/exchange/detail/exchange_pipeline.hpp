@@ -1,11 +1,11 @@
 // pith/exchange/detail/exchange_pipeline.hpp — the schedule of all buckets' rounds, with computation during transfers.
 #pragma once
 
-#include <pith/comm/detail/backoff.hpp>
 #include <pith/comm/detail/call_label.hpp>
 #include <pith/comm/detail/pending_transfers.hpp>
 #include <pith/comm/sub_communicators.hpp>
 #include <pith/comm/trace.hpp>
+#include <pith/exchange/detail/backoff.hpp>
 #include <pith/exchange/detail/bucket_fit.hpp>
 #include <pith/exchange/detail/bucket_rounds.hpp>
 #include <pith/exchange/detail/buckets.hpp>
@@ -27,7 +27,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Runs the rounds of all buckets. The schedule is equal on all ranks and does not depend on the order in which
 /// gradients become ready. During the transfer of a round, the previous round is absorbed. The next round is also
@@ -325,4 +325,4 @@ class exchange_pipeline {
   pending_transfers<Comm, E> transfers_;  // declared last, so that it is destroyed before its memory
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

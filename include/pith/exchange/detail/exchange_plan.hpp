@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The layout of the tensors' buffers in each round. Tensors with the same kind of transfer in a round form a group,
 /// and one transfer moves the buffers of a group.
@@ -157,4 +157,4 @@ class exchange_plan {
   std::size_t out_bytes_ = 0, gathered_bytes_ = 0, part_bytes_ = 0;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

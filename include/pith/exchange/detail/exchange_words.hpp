@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// A shape as people write it, such as 4096 x 128.
 inline std::string shape_words(shape const& dims) {
@@ -109,4 +109,4 @@ inline std::vector<bool> owing_in(std::string_view saved, std::string_view own) 
   return owes;
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Increments the step counter of each state.
 struct advance_each {
@@ -233,4 +233,4 @@ class exchanged_tensors {
   std::optional<predicted_gather<In, E>> predicted_;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

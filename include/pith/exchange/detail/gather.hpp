@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 constexpr char const* gather_name(gather how) {
   switch (how) {
@@ -66,4 +66,4 @@ struct piece_walk final : piece_visitor {
   F const& f;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

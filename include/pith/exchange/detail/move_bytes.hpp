@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Starts an in-place all-reduce of bytes, which are elements of the given kind. Elements of 16 bits are averaged by
 /// transport::mean, so the communicator need not have all-reduces of such elements.
@@ -91,4 +91,4 @@ received_on<E> moved(transport how, span_on<E, std::byte> out, span_on<E, std::b
   return comes_apart(how) ? received_on<E>{gathered, out.size() / pieces(how, ranks)} : received_on<E>{out};
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

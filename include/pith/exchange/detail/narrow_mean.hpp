@@ -1,15 +1,15 @@
 // pith/exchange/detail/narrow_mean.hpp — the mean of 16-bit floats, which are added in float.
 #pragma once
 
-#include <pith/codec/transfer.hpp>
 #include <pith/core/detail/split_factor.hpp>
 #include <pith/core/element.hpp>
+#include <pith/core/transfer.hpp>
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Sets to[i] to the mean of element i of all ranks' pieces. The values are added in float, in rank order, and the mean
 /// is rounded once.
@@ -41,4 +41,4 @@ void average(E const& exec, element_kind kind, span_on<E, std::byte> pieces, uns
   });
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

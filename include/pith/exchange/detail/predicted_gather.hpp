@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Writes the maximum of the ranks' counts, which are `stride` bytes apart.
 struct largest_count {
@@ -114,4 +114,4 @@ class predicted_gather {
   bool is_predicted_ = false;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The saved state of one rank.
 struct rank_state {
@@ -110,4 +110,4 @@ class rank_states {
   std::vector<rank_field> fields_;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

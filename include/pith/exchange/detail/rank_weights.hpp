@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Rank r of N has the weight w_r. A gradient is multiplied by f = N w_r / sum(w), so that the mean of the scaled
 /// gradients is the weighted mean. Since f may be as large as N, a 16-bit float might overflow. For 16-bit gradients,
@@ -104,4 +104,4 @@ struct field_scaler final : field_visitor {
   bool divides, scales = false;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 inline double share(double part, double all) { return all > 0 ? part / all : 0; }
 
@@ -51,4 +51,4 @@ inline tensor_report total_of(std::vector<tensor_report> const& tensors) {
   return total;
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

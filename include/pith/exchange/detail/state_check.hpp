@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// A visitor that computes the digest of the visited fields.
 template <executor E>
@@ -114,4 +114,4 @@ void require_equal_states(E const& exec, Comm& comm, exchanged_tensors<In, E>& a
   throw_no_difference();
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// A visitor that copies the visited fields to one buffer, one after another.
 template <executor E>
@@ -84,4 +84,4 @@ class state_copies {
   std::size_t count_ = 0;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

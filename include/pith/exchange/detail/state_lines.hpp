@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The size of an element type in bytes; 0 for an unknown type.
 inline std::size_t element_bytes(std::string_view element) {
@@ -69,4 +69,4 @@ inline field_form field_of(char const* call, std::string_view line) {
   return form;
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// A tensor in a saved state: its lines in the description, and its values.
 struct tensor_section {
@@ -120,4 +120,4 @@ inline void require_order(char const* call, std::vector<tensor_spec> const& own,
           "controller's state has no names");
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

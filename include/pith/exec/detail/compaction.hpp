@@ -12,7 +12,7 @@
 /// The functions `at_least_...` append to the list `to`, in ascending order, each index i < n with magnitude_bits(x[i])
 /// >= least. They return the length of the list. The functions for AVX-512 compress indices in a register, and then
 /// store a whole vector, because instructions that compress into memory are slow on some CPUs.
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 template <class A>
 inline std::uint32_t at_least_one_by_one(A const* x, std::uint32_t i, std::uint32_t n, bits_of<A> least,
@@ -99,6 +99,6 @@ PITH_TARGET_AVX512 inline std::uint32_t at_least_avx512(double const* x, std::ui
   return at_least_one_by_one(x, i, n, least, to, kept);
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail
 
 #endif

@@ -11,7 +11,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 #if defined(__CUDA_ARCH__)
 /// Each of `all` threads calls this function once. The function counts its calls in *arrived. The last call resets
@@ -347,4 +347,4 @@ struct cuda_team {
 
 static_assert(team<cuda_team>);
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <new>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 struct host_memory {
   using space = host_space;
@@ -29,4 +29,4 @@ struct host_memory {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 struct free_pinned {
   void operator()(std::uint32_t* memory) const { static_cast<void>(cudaFreeHost(memory)); }
@@ -67,4 +67,4 @@ class late_copy<cuda_executor> {
   std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, wait_and_destroy> done_;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -11,7 +11,7 @@
 
 /// The functions `negatives_...` process the leading elements of x that fill whole vectors: they set bit i of `bytes`
 /// to x[i] < 0. Each function returns the number of processed elements.
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 PITH_TARGET_AVX2 inline std::uint32_t negatives_avx2(float const* x, std::uint32_t n, std::uint8_t* bytes) {
   std::uint32_t i = 0;
@@ -53,6 +53,6 @@ PITH_TARGET_AVX512 inline std::uint32_t negatives_avx512(double const* x, std::u
   return i;
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail
 
 #endif

@@ -13,7 +13,7 @@
 /// 64-bit lane. The vector multiplication ignores the upper half of a lane, so no instruction needs to clear this half.
 /// One Philox round takes two multiplications, two shifts, and two (AVX-512) or four (AVX2) exclusive-or operations.
 /// Compilers do not find this form themselves.
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 PITH_TARGET_AVX2 inline void philox_8_avx2(random_block counter, philox_key key, std::uint16_t* to) {
   auto const m0 = _mm256_set1_epi64x(0xD2511F53), m1 = _mm256_set1_epi64x(0xCD9E8D57);
@@ -78,6 +78,6 @@ PITH_TARGET_AVX512 inline void philox_16_avx512(random_block counter, philox_key
   }
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail
 
 #endif

@@ -8,7 +8,7 @@
 #include <memory>
 #include <type_traits>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 struct destroy_stream {
   void operator()(cudaStream_t stream) const { static_cast<void>(cudaStreamDestroy(stream)); }
@@ -76,4 +76,4 @@ class side_stream {
   event_owner event_;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// An aligned octet of one lane. All 32 lanes of a warp must call each function together, for neighbouring octets. Host
 /// code never calls `write`.
@@ -63,4 +63,4 @@ struct warp_octet : aligned_octet {
 #endif
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -7,7 +7,7 @@
 
 #include <stdexcept>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// True if a codec contracts for at least some shapes. The concept also holds for every type-erased codec, because its
 /// capabilities are known only at run time.
@@ -27,4 +27,4 @@ void require_contraction(char const* who, C const& codec, shape const& dims, cha
                                        or_else));
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

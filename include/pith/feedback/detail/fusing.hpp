@@ -2,12 +2,12 @@
 #pragma once
 
 #include <pith/codec/rounds.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 #include <pith/feedback/feedback.hpp>
 
 #include <concepts>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 template <class F, class In, class E>
 inline constexpr bool has_sources = requires(F const& f, values_on<E, In const> g, local_of<F, In, E>& l) {
@@ -66,4 +66,4 @@ template <class C, class F, class In, class E>
 inline constexpr bool exchanges_feedback<C, F, In, E> =
     exchanges_from<C, accum<In>, E, typename feedback_source<F, In, E>::type, feedback_sink<F, In, E>>;
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

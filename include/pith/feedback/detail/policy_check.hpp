@@ -8,7 +8,7 @@
 
 #include <concepts>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The names of all members of a policy's facets.
 struct policy_members {
@@ -51,4 +51,4 @@ constexpr void explain_policy() {
   if constexpr (!erased_feedback<F> && !has_computed_facets<F>) static_cast<void>(policy_check<F>());
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -3,13 +3,13 @@
 
 #include <pith/codec/stage.hpp>
 #include <pith/core/detail/convert.hpp>
+#include <pith/core/source.hpp>
 #include <pith/core/workspace.hpp>
-#include <pith/ext/source.hpp>
 
 #include <concepts>
 #include <cstddef>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Returns x itself if In is accum<In>, otherwise scratch memory for as many values of accum<In>. The caller writes
 /// these values, and `narrow` then converts them to x.
@@ -54,4 +54,4 @@ struct round_to {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Makes approximately normal numbers with mean 0 and variance 1. Each number is the normalized sum of eight uniform
 /// integers. The sum is exact, so the numbers are bitwise equal on every machine.
@@ -79,4 +79,4 @@ struct renew_column {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -1,10 +1,10 @@
 // pith/lowrank/detail/device_thin_times_thin.hpp — the product M = P Q^T on a device, with sums in registers.
 #pragma once
 
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 #include <pith/lowrank/detail/thin_times_thin.hpp>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// As the general `thin_times_thin`, with the same order of sums. A thread computes tiles of `high` x `wide` elements.
 /// A device converts few values per clock, so each element of P is converted to double once for `wide` elements of M.
@@ -100,4 +100,4 @@ struct thin_times_thin<Sink, A, device_space> {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -3,7 +3,7 @@
 
 #include <pith/lowrank/detail/times_thin.hpp>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// As the general `times_thin`, with the same order of sums. A lane is one thread, and keeps its sums over all columns
 /// in registers. A warp processes `high` rows together, so that it loads each element of Q once for these rows.
@@ -106,4 +106,4 @@ struct times_thin<Source, A, device_space> {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -4,7 +4,7 @@
 #include <pith/lowrank/detail/strided_sum.hpp>
 #include <pith/lowrank/detail/transposed_times_thin.hpp>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// As the general `transposed_times_thin`, with the same order of sums. A thread processes one column of M. A device
 /// converts few values per clock, so the block converts each element of P to double once, `tall` rows at a time.
@@ -79,4 +79,4 @@ struct transposed_times_thin<Source, A, device_space> {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

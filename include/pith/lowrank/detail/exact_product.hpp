@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Returns x rounded to 26 significant bits. The remainder, x minus the result, also has at most 26 significant bits.
 /// If x is infinite, the result is NaN or infinity.
@@ -26,4 +26,4 @@ PITH_HD inline double add_product(double sum, double a, double b) {
   return sum + high_a * high_b + high_a * low_b + low_a * high_b + low_a * low_b;
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Selects the steps in which *count % 2 equals `parity`, where *count is the number of completed steps. This number is
 /// in the executor's memory, so the host cannot evaluate the condition.
@@ -55,4 +55,4 @@ class in_turn : public E {
 
 static_assert(executor<in_turn<archetype>>);
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// A column of a thin row-major matrix.
 template <class A>
@@ -41,4 +41,4 @@ PITH_HD inline double normalizing_power(double largest) {
   return power_of_two(-least(most(exponent, -1000), 1000));
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

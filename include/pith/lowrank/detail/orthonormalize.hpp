@@ -12,7 +12,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The largest fraction of a column's squared norm that counts as rounding error. The fraction includes a margin for
 /// the rounding errors of the sums.
@@ -291,4 +291,4 @@ void orthonormalize(E const& exec, double* p, std::uint64_t rows, std::uint64_t 
   exec.for_each_block(1, gram_schmidt{p, rows, rank});
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -1,11 +1,11 @@
 // pith/lowrank/detail/prefetch.hpp — a prefetch of short pieces of matrix rows.
 #pragma once
 
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Prefetches `count` elements of each of `rows` rows. The rows are `pitch` elements apart. The CPU itself does not
 /// prefetch such short runs.
@@ -28,4 +28,4 @@ PITH_HD inline void prefetch_rows(residual_source<In> const& from, std::uint64_t
   prefetch_rows(from.residual, pitch, rows, count);
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

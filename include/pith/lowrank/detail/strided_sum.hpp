@@ -6,7 +6,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The number of elements that a thread loads before it uses the first of them. Few threads of a device compute a small
 /// sum, so each of them needs many loads at the same time. A host's CPU reorders loads itself.
@@ -30,4 +30,4 @@ PITH_HD inline double strided_sum(double const* x, std::uint64_t stride, std::ui
   return sum;
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

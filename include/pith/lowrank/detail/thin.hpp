@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The shapes of a matrix M (rows x columns) and its thin factors P (rows x rank) and Q (columns x rank). M, P and Q
 /// are row-major.
@@ -78,4 +78,4 @@ struct thin_rows {
   double at[Rows * Width];
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <pith/core/executor.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 #include <pith/lowrank/detail/device_thin_times_thin.hpp>
 #include <pith/lowrank/detail/device_times_thin.hpp>
 #include <pith/lowrank/detail/device_transposed_times_thin.hpp>
@@ -15,7 +15,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Transposes Q: to[c columns + j] = q[j rank + c].
 template <class A>
@@ -86,4 +86,4 @@ void expand(E const& exec, thin_shape const& size, A const* p, A const* q, Sink 
   exec.for_each_block(body.blocks(), body);
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

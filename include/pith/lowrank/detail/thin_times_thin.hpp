@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// True if a thread can write single elements to the sink. Then a device computes the product in registers
 /// (device_thin_times_thin.hpp).
@@ -104,4 +104,4 @@ struct thin_times_thin {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

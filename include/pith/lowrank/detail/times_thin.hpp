@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The product P = M Q is the sum of partial products. `thin_segment` is the number of columns of M that one partial
 /// product covers, and `thin_segments` is the number of partial products.
@@ -141,4 +141,4 @@ struct times_thin {
   };
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

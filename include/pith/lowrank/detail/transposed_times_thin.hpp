@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The product Q = M^T P is the sum of partial products. `thin_slab` is the number of rows of M that one partial
 /// product covers. With this number, all partial products together take an eighth of a byte per element of M.
@@ -84,4 +84,4 @@ struct transposed_times_thin {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

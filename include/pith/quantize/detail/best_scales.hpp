@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// True if a rule has candidates for the scale of a bucket.
 template <class R>
@@ -59,4 +59,4 @@ PITH_HD void choose_scales(Rule const& rule, Team const& team, Memory& fast, A c
   team.for_each(buckets, [=](std::uint32_t j) { scales[j] = best[j]; });
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

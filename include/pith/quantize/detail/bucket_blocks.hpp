@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Elements [first, first + count) of a tensor. The first element belongs to bucket number `bucket`. Every `width`
 /// elements share a scale.
@@ -97,4 +97,4 @@ PITH_HD constexpr bucket_blocks blocks_of(std::uint64_t n, std::uint64_t bucket,
   return {n, size, span, size <= span ? span / static_cast<std::uint32_t>(size) : 0};
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

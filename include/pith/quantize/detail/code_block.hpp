@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 template <class Rule>
 struct merged {
@@ -39,7 +39,7 @@ struct quantizer_memory : candidate_memory<Rule, A, Span / octet> {
   fast_array<statistic_of<Rule, A>, Span> lanes;  // a bucket of 2^k + 8 values needs 2^k lanes (row_stride)
 };
 
-/// Encodes a block whose scales are known. If the source has residual write-back (ext/source.hpp), also stores the
+/// Encodes a block whose scales are known. If the source has residual write-back (core/source.hpp), also stores the
 /// decoded values in `fast.room`. Each thread reads an octet (8 elements), encodes the octet and writes its symbols.
 /// Every `width` elements share a scale.
 template <bool Packs, bool Keeps, class Rule, class Team, class Memory, class A>
@@ -102,7 +102,7 @@ PITH_HD void code_passes(quantized<Rule, A> const& to, draws const& random, Team
 }
 
 /// Encodes a block whose scales are known. Computes the symbols, and packs the symbols if `Packs` is true. If the
-/// source has residual write-back (ext/source.hpp), passes the decoded values to the source. Every `width` elements
+/// source has residual write-back (core/source.hpp), passes the decoded values to the source. Every `width` elements
 /// share a scale. An inner loop processes `row` elements.
 template <bool Packs, class Rule, class Source, class Team, class Memory, class A, class Count, class Row>
 PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws const& random, Team const& team,
@@ -115,4 +115,4 @@ PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws 
   if constexpr (Source::keeps) from.keep(team, first, count, fast.room.data());
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

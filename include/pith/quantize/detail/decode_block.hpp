@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The input of the decoder: the symbols and scales of `ranks` payloads, which are `stride` bytes apart.
 template <class Rule, class A>
@@ -163,4 +163,4 @@ struct dequantize_block {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -2,14 +2,14 @@
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 #include <pith/quantize/detail/code_block.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// A source that loads whole tiles of a transform (transform/tile_transform.hpp). A block has one or more tiles.
 template <class Source>
@@ -246,4 +246,4 @@ struct quantize_part {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

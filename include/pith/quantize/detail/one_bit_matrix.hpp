@@ -2,7 +2,7 @@
 #pragma once
 
 #include <pith/core/executor.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 #include <pith/quantize/detail/large_buckets.hpp>
 #include <pith/quantize/detail/one_bit_rule.hpp>
 #include <pith/quantize/sign.hpp>
@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Writes the sign symbols of all elements of a tensor. The symbols of a row may start at any bit of a byte.
 template <class In, class E>
@@ -153,4 +153,4 @@ struct look_up_means {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

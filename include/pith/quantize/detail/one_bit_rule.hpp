@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The rule of one_bit. A bucket has two means: the mean of its negative elements, whose symbol is 1, and the mean of
 /// its other elements, whose symbol is 0. The mean of no elements is 0.
@@ -65,4 +65,4 @@ struct one_bit_means : one_bit_rule {
   using facets = ext::facets<ext::scaled, ext::members>;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -3,7 +3,7 @@
 
 #include <pith/codec/segments.hpp>
 #include <pith/core/draws.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 #include <pith/quantize/detail/decode_block.hpp>
 #include <pith/quantize/detail/large_buckets.hpp>
 #include <pith/quantize/detail/small_buckets.hpp>
@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 template <class Rule, class In, std::uint32_t Span>
 struct segments_to_quantize {
@@ -134,4 +134,4 @@ struct quantizer_batch {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -7,7 +7,7 @@
 
 #include <concepts>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The names of all members of a rule's facets.
 struct rule_members {
@@ -38,4 +38,4 @@ struct rule_check {
                    "static constexpr double Statistic::*members[]");
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

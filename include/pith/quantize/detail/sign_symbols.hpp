@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The symbol of a negative element is 1, and the symbol of any other element is 0.
 struct sign_symbols {
@@ -22,4 +22,4 @@ struct sign_symbols {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct quantize_buckets {
@@ -103,4 +103,4 @@ struct quantize_buckets {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

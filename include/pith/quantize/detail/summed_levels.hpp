@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The integer type of a sum of `ranks` levels from {-1, 0, 1}: 8 bits for up to 127 ranks, else 32 bits.
 constexpr element_kind level_kind(unsigned ranks) { return ranks <= 127 ? element_kind::i8 : element_kind::i32; }
@@ -53,4 +53,4 @@ struct write_levels {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

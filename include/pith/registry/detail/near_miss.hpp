@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Returns the letters and digits of a word, in lower case. For example, "Top-K" becomes "topk".
 inline std::string plain_letters(std::string_view word) {
@@ -75,4 +75,4 @@ std::string listed(Forms const& forms) {
   return all;
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

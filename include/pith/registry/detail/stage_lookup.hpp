@@ -1,7 +1,7 @@
 // pith/registry/detail/stage_lookup.hpp — the stage that a term names, or an error that lists all valid names.
 #pragma once
 
-#include <pith/codec/identity.hpp>
+#include <pith/adaptor/identity.hpp>
 #include <pith/registry/detail/near_miss.hpp>
 #include <pith/registry/method.hpp>
 
@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The type that f returns for a stage.
 template <class F>
@@ -51,4 +51,4 @@ made_by<F> with_stage_among(Methods const& methods, syntax::term const& t, F con
       [&]() -> made_by<F> { throw_no_stage(t, stages, exchanges); });
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

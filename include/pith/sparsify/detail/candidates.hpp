@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Writes a sample of keys, which are the bit patterns of magnitudes. The source is divided into `samples` / 16 equal
 /// intervals. From each interval, the sample contains one cache line of 16 values, at a pseudorandom position.
@@ -75,7 +75,7 @@ struct find_bound {
 };
 
 /// Collects the candidates of a run of neighbouring values (collected_by) if they fit into the buffer of candidates. In
-/// this case, also writes the values to the residual if the source has residual write-back (ext/source.hpp).
+/// this case, also writes the values to the residual if the source has residual write-back (core/source.hpp).
 template <class Source>
 struct collect_candidates {
   using A = typename selection<Source>::A;
@@ -239,4 +239,4 @@ struct move_candidates {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

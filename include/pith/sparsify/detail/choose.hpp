@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 template <class A>
 struct choice_memory {
@@ -42,4 +42,4 @@ PITH_HD choice choose(Team const& team, choice_memory<A>& fast, A const* p, std:
   return {fewer, kept - (equal - equals), equals};
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

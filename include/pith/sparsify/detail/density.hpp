@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Throws if n >= 2^32, because indices have 32 bits.
 inline void require_indexable(char const* method, std::uint64_t n) {
@@ -40,4 +40,4 @@ class density {
   double fraction_;
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The number of bits in a digit, and the number of values that a digit can have.
 inline constexpr unsigned digit_bits = 11;
@@ -82,4 +82,4 @@ PITH_HD void find_digit(Team const& team, digit_memory& fast, std::uint32_t cons
       });
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

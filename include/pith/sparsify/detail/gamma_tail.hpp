@@ -3,7 +3,7 @@
 
 #include <pith/core/detail/elementary.hpp>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 // As in elementary.hpp, every summand is a quotient, a sum or an exact product. A fused multiply-add therefore changes
 // no result, and results are bitwise equal on all machines.
@@ -56,4 +56,4 @@ PITH_HD inline double gamma_quantile(double a, double ln_share) {
 /// Returns the z with P(|X| > z) = share for a standard normal X. X^2 / 2 has a gamma distribution with shape 1/2.
 PITH_HD inline double normal_quantile(double share) { return sqrt(2 * gamma_quantile(0.5, ln(share))); }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -3,14 +3,14 @@
 
 #include <pith/core/detail/convert.hpp>
 #include <pith/core/detail/summation.hpp>
-#include <pith/ext/source.hpp>
+#include <pith/core/source.hpp>
 #include <pith/sparsify/select.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The number of values in a row. The squares of the values in a row are added to one sum.
 inline constexpr std::uint32_t square_row = 64;
@@ -136,4 +136,4 @@ class nested_selection {
   selected_entries<In> last_ = {};
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

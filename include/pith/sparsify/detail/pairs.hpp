@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 constexpr std::size_t pair_values_bytes(std::size_t value_bytes, std::uint64_t n) {
   return align_up(n * value_bytes, section_alignment);
@@ -76,4 +76,4 @@ struct place_arrived {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

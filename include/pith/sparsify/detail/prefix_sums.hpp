@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The number of parts into which a list of counts is divided. The parts are summed in parallel.
 inline constexpr std::uint32_t sum_parts = 256;
@@ -66,4 +66,4 @@ PITH_HD std::uint32_t prefix_sums(Team const& team, prefix_memory& fast, std::ui
       team, fast, n, count, [](std::uint32_t, std::uint32_t) { return true; }, visit);
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

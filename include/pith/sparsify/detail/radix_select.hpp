@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// For each digit d, counts the keys of one part (selection.hpp) that begin with the known digits, followed by d. Adds
 /// the count to bins[round][d] of the state.
@@ -173,4 +173,4 @@ struct emit_kept {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 template <class In>
 struct scatter_at {
@@ -15,4 +15,4 @@ struct scatter_at {
   PITH_HD void operator()(std::uint64_t i) const { x[indices[i]] = values[i]; }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -1,8 +1,8 @@
 // pith/sparsify/detail/selection.hpp — the data that all kernels of a selection share: sizes, memory, input.
 #pragma once
 
+#include <pith/core/source.hpp>
 #include <pith/core/workspace.hpp>
-#include <pith/ext/source.hpp>
 #include <pith/sparsify/detail/digits.hpp>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// A span is a run of `select_span` values, which fit into block-local memory. A part is a run of `select_part` values,
 /// or of selection::part() values on a device. A team processes the spans of a part one after another.
@@ -192,4 +192,4 @@ PITH_HD A const* selection_olds(selection<Source> const& of, Team const& team, s
   return old;
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -7,7 +7,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The largest tensor size, in spans (selection.hpp), for which one block does the whole selection. For such tensors,
 /// several kernels would take longer. `block_spans_of_few` applies on hosts if k is so small that 4 k keys fit into
@@ -198,4 +198,4 @@ struct select_in_block {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

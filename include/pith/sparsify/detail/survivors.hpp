@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Statistics of the values that reach a bound. A pass computes a list of terms (see below), and each term sets one
 /// statistic. Statistics without a term are 0.
@@ -138,4 +138,4 @@ PITH_HD survivors join_survivors(Team const& team, double* lane, double* partial
   return all;
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The values of a source that reach a bound. A value x reaches the bound if magnitude_bits(x) >= bound(). If more than
 /// `capacity` values reach the bound, the kernels write the first `capacity` of these values, or all n values of the
@@ -159,4 +159,4 @@ struct scatter_counted {
   }
 };
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

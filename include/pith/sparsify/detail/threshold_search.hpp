@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace pith::inline PITH_ABI::detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The state of a search, in the executor's memory. Initially all members are zero. Bounds are magnitudes.
 struct search {
@@ -132,4 +132,4 @@ void find_threshold(E const& exec, Rule const& rule, Source const& from, std::ui
   }
 }
 
-}  // namespace pith::inline PITH_ABI::detail
+}}}  // namespace pith::PITH_ABI::detail

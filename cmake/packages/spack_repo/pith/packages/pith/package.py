@@ -21,4 +21,4 @@ class Pith(CMakePackage):
         "share/cmake/pith/pith-cuda-toolkit.cmake",
         "share/cmake/pith/pith-targets.cmake",
     ]
-    sanity_check_is_dir = ["include/pith"]
+    sanity_check_is_dir = ["include/pith", "share/cmake/pith/runtime"]

@@ -1,9 +1,0 @@
-// pith/runtime/source/codec_float.cpp — compiles chains, collectives and exchanges for float.
-#include <pith/runtime/source/compiled.hpp>
-
-namespace pith::inline PITH_ABI {
-
-template any_chain<float, runtime::host> runtime_parser<float>::chain(syntax::pipeline const&);
-template any_codec<float, runtime::host> runtime_parser<float>::codec(syntax::pipeline const&);
-
-}  // namespace pith::inline PITH_ABI

@@ -1,8 +1,0 @@
-// pith/runtime/source/fed_back_bfloat16.cpp — compiles error feedback for bfloat16.
-#include <pith/runtime/source/compiled.hpp>
-
-namespace pith::inline PITH_ABI {
-
-template any_codec<bfloat16, runtime::host> runtime_parser<bfloat16>::fed_back(syntax::term const&);
-
-}  // namespace pith::inline PITH_ABI

@@ -1,0 +1,38 @@
+// tests/vector_quantize/eigen_solver_test.cpp — eigenvalues and eigenvectors of symmetric matrices.
+#include <pith/vector_quantize/eigen_solver.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "support/jacobi.hpp"
+#include "support/spectra.hpp"
+
+using namespace support;
+using pith::householder_qr;
+
+TEST_CASE("a worked example") {
+  auto const of = whole_spectrum(householder_qr(), {2, 1, 1, 2}, 2);
+  CHECK(of.values[0] == doctest::Approx(3).epsilon(1e-15));
+  CHECK(of.values[1] == doctest::Approx(1).epsilon(1e-15));
+  CHECK(std::abs(of.vectors[0]) == doctest::Approx(std::sqrt(0.5)).epsilon(1e-15));
+  CHECK(of.vectors[0] == doctest::Approx(of.vectors[1]).epsilon(1e-15));
+  CHECK(of.vectors[2] == doctest::Approx(-of.vectors[3]).epsilon(1e-15));
+}
+
+TEST_CASE("matrices of all sizes have their vectors, in order; so have equal eigenvalues, zeros and low rank") {
+  solves(householder_qr());
+}
+
+TEST_CASE("the spectrum is that of Jacobi's rotations, whatever the scale") {
+  for (double const scale : {1e-100, 1.0, 1e100}) {
+    auto a = symmetric(40, 5);
+    for (auto& v : a) v *= scale;
+    auto const expected = jacobi_eigenvalues(a, 40);
+    auto const of = whole_spectrum(householder_qr(), a, 40);
+    for (std::size_t k = 0; k < 40; ++k) CHECK(std::abs(of.values[k] - expected[k]) <= 40 * 20 * 0x1p-53 * norm(a));
+  }
+}
+
+TEST_CASE("as many vectors as are asked for, once the values are known") { counts(householder_qr()); }
