@@ -44,7 +44,7 @@ struct options {
 };
 
 /// The largest size at which payloads are compared with the host's.
-constexpr auto most_compared = std::uint64_t{1} << 22;
+constexpr auto max_compared = std::uint64_t{1} << 22;
 
 /// The number of buffers of `bytes` that together exceed the second-level cache four times, at most 32.
 std::size_t sets_for_device(cudaDeviceProp const& device, std::size_t bytes) {
@@ -131,14 +131,14 @@ class group {
 
   template <class C>
   void require_bytes_of_host(C const& codec, std::vector<std::byte> const& payload) const {
-    if (!pith::reproducible<C> || dims_.n > most_compared) return;
+    if (!pith::reproducible<C> || dims_.n > max_compared) return;
     if (payload != bench::payload_of_host(codec, dims_, host_))
       throw std::runtime_error("encode " + codec.name() + name_ + ": other bytes than the host's");
   }
 
   /// The error of the first set's decoded tensor; 0 if it is not measured.
   double error() const {
-    if (dims_.n > most_compared) return 0;
+    if (dims_.n > max_compared) return 0;
     auto y = std::vector<float>(dims_.n);
     exec_.download(y.data(), y_[0].data(), bytes());
     return bench::relative_error<float>(host_, y);

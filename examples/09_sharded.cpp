@@ -38,9 +38,9 @@ void train(pith::thread_communicator comm) {
   auto const of_weights = pith::cast<pith::half>();
   auto const parts = pith::parts_for(n, comm.size(), of_gradients, of_weights);
   auto const shard = parts.dims(comm.rank());
-  auto const whose = pith::tensor_id{.rank = static_cast<std::uint16_t>(comm.rank())};
-  auto scattering = pith::make_state<float>(pith::seq, of_gradients, {n}, whose);
-  auto gathering = pith::make_state<float>(pith::seq, of_weights, shard, whose);
+  auto const owner = pith::tensor_id{.rank = static_cast<std::uint16_t>(comm.rank())};
+  auto scattering = pith::make_state<float>(pith::seq, of_gradients, {n}, owner);
+  auto gathering = pith::make_state<float>(pith::seq, of_weights, shard, owner);
   auto memory = std::vector<std::byte>(
       std::max(pith::reduce_scatter_mean_workspace_bytes<float>(pith::seq, of_gradients, parts, comm.size()),
                pith::all_gather_workspace_bytes<float>(pith::seq, of_weights, parts, comm.size())));

@@ -17,8 +17,8 @@ struct compressor<In>::compiled {
 };
 
 template <class In>
-compressor<In>::compressor(executor const& exec, any_codec<In> const& codec, shape const& dims, tensor_id const& whose)
-    : compiled_(new compiled{exec.runner(), {host_of(exec), codec.get().codec, dims, whose}}) {}
+compressor<In>::compressor(executor const& exec, any_codec<In> const& codec, shape const& dims, tensor_id const& owner)
+    : compiled_(new compiled{exec.runner(), {host_of(exec), codec.get().codec, dims, owner}}) {}
 template <class In>
 compressor<In>::compressor(compressor&&) noexcept = default;
 template <class In>

@@ -21,7 +21,7 @@ inline double learning_rate(setting const& of, std::int64_t step) {
   auto const at = static_cast<double>(step), warm_up = static_cast<double>(of.warm_up);
   if (step < of.warm_up) return of.learning_rate * (at + 1) / (warm_up + 1);
   auto const part = (at - warm_up) / std::max(1.0, static_cast<double>(of.steps) - warm_up);
-  return of.least_rate + 0.5 * (1 + std::cos(std::numbers::pi * part)) * (of.learning_rate - of.least_rate);
+  return of.min_rate + 0.5 * (1 + std::cos(std::numbers::pi * part)) * (of.learning_rate - of.min_rate);
 }
 
 /// Updates parameters by their mean gradients. For parameters of bfloat16, the optimizer updates copies of float, which

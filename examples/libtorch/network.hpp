@@ -22,7 +22,7 @@ class network : public torch::nn::Module {
 /// How a model is trained, unless the command line says otherwise.
 struct setting {
   std::string optimizer;                ///< adamw or sgd
-  double learning_rate, least_rate;     ///< the schedule is a cosine from the first to the second
+  double learning_rate, min_rate;       ///< the schedule is a cosine from the first to the second
   std::int64_t warm_up;                 ///< steps in which the learning rate rises linearly before
   double momentum, weight_decay, clip;  ///< weight decay of matrices; clip 0: no clipping
   std::int64_t batch, steps;            ///< the samples of all ranks together

@@ -90,7 +90,7 @@ inline options parse_options(CLI::App& app, int argc, char const* const* argv) {
 /// The setting of a model, with the changes of the command line.
 inline setting setting_of(options const& o) {
   auto of = o.model == "gpt" ? gpt_setting : o.model == "lstm" ? lstm_setting : resnet_setting;
-  of.least_rate *= o.learning_rate.value_or(of.learning_rate) / of.learning_rate;
+  of.min_rate *= o.learning_rate.value_or(of.learning_rate) / of.learning_rate;
   of.learning_rate = o.learning_rate.value_or(of.learning_rate);
   of.optimizer = o.optimizer.value_or(of.optimizer);
   of.momentum = o.momentum.value_or(of.momentum);

@@ -32,9 +32,9 @@ struct pick_largest {
       auto const j = first / chunk + c;
       own.to.indices[j] = static_cast<std::uint32_t>(first + best);
       own.to.values[j] = pith::element_cast<In>(p[best]);
-      if constexpr (Source::keeps) own.to.old[j] = own.from.kept(first + best);
+      if constexpr (Source::stores_residual) own.to.old[j] = own.from.old_residual(first + best);
     });
-    if constexpr (Source::keeps) from.leave(team, first, count, p);
+    if constexpr (Source::stores_residual) from.store_input(team, first, count, p);
   }
 };
 

@@ -67,24 +67,24 @@
 
 /// Marks a function that host code rarely calls, so that compilers do not inline it into hot loops.
 #if defined(__CUDACC__)
-#define PITH_SELDOM
+#define PITH_NOINLINE
 #else
-#define PITH_SELDOM __attribute__((noinline))
+#define PITH_NOINLINE __attribute__((noinline))
 #endif
 
 /// Stands before a short loop of constant length. Without the macro, g++ unrolls the loop before vectorisation, and
 /// compiles a conditional expression in the loop to a branch.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
-#define PITH_ROLLED _Pragma("GCC unroll 1")
+#define PITH_NO_UNROLL _Pragma("GCC unroll 1")
 #else
-#define PITH_ROLLED
+#define PITH_NO_UNROLL
 #endif
 
 /// Stands before a loop that nvcc must not unroll.
 #if defined(__CUDACC__)
-#define PITH_CUDA_ROLLED _Pragma("unroll 1")
+#define PITH_CUDA_NO_UNROLL _Pragma("unroll 1")
 #else
-#define PITH_CUDA_ROLLED
+#define PITH_CUDA_NO_UNROLL
 #endif
 
 static_assert(std::endian::native == std::endian::little,

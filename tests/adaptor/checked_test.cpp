@@ -100,8 +100,8 @@ TEST_CASE("every single-bit flip raises the flag and decodes to NaN until it is 
 TEST_CASE("a payload of another codec, shape, seed, tensor, rank or step is not taken for ours") {
   auto flag = pith::error_flag(pith::seq);
   auto const x = std::vector<float>(64, 1);
-  auto const sent = [&](auto codec, pith::shape dims, pith::tensor_id whose, int steps) {
-    auto t = trial<float, pith::checked<decltype(codec)>>(pith::checked(codec, flag), dims, whose);
+  auto const sent = [&](auto codec, pith::shape dims, pith::tensor_id owner, int steps) {
+    auto t = trial<float, pith::checked<decltype(codec)>>(pith::checked(codec, flag), dims, owner);
     for (int i = 1; i < steps; ++i) t.compress(x);
     return t.compress(x);
   };

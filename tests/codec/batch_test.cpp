@@ -72,7 +72,7 @@ void same_bytes_for(E const& exec, C const& codec, std::vector<pith::tensor_plac
 
 template <class In, class E, class C>
 void same_bytes_in_a_row(E const& exec, C const& codec) {
-  same_bytes_for<In>(exec, codec, pith::in_a_row<In>(codec, mixed_sizes()));
+  same_bytes_for<In>(exec, codec, pith::contiguous_places<In>(codec, mixed_sizes()));
 }
 
 template <class In, class E>

@@ -18,13 +18,13 @@ using namespace support;
 namespace {
 
 auto const codec = pith::error_feedback(pith::top_k(0.1) | pith::qsgd<8>());
-constexpr pith::tensor_id whose{0x5eed, 3, 1};
+constexpr pith::tensor_id owner{0x5eed, 3, 1};
 
 /// The payloads of three steps, by the verbs.
 template <class In>
 std::vector<std::byte> by_verbs(std::vector<In> const& x) {
   auto const dims = pith::vector(x.size());
-  auto state = pith::make_state<In>(pith::seq, codec, dims, whose);
+  auto state = pith::make_state<In>(pith::seq, codec, dims, owner);
   auto payload = std::vector<std::byte>(pith::payload_bytes<In>(codec, dims));
   auto memory = std::vector<std::byte>(pith::workspace_bytes<In>(pith::seq, codec, dims));
   auto ws = pith::workspace<>(memory);
@@ -54,22 +54,22 @@ TEST_CASE_TEMPLATE("a compressor makes the payloads of the verbs", In, float, do
     auto const x = narrow<In>(normal_vector(n, 5));
     auto const dims = pith::vector(n);
     CAPTURE(n);
-    CHECK(three_steps(pith::make_compressor<In>(pith::seq, codec, dims, whose), x) == by_verbs(x));
-    CHECK(three_steps(pith::compressor<In>(codec, dims, whose), x) == by_verbs(x));
-    CHECK(three_steps(pith::make_compressor<In>(pith::par_executor(pool), codec, dims, whose), x) == by_verbs(x));
-    CHECK(three_steps(pith::compressor<In>(pith::seq, codec, dims, whose), x) == by_verbs(x));
+    CHECK(three_steps(pith::make_compressor<In>(pith::seq, codec, dims, owner), x) == by_verbs(x));
+    CHECK(three_steps(pith::compressor<In>(codec, dims, owner), x) == by_verbs(x));
+    CHECK(three_steps(pith::make_compressor<In>(pith::par_executor(pool), codec, dims, owner), x) == by_verbs(x));
+    CHECK(three_steps(pith::compressor<In>(pith::seq, codec, dims, owner), x) == by_verbs(x));
   }
 }
 
 TEST_CASE("a compressor decodes its own payload and those of other ranks") {
   auto const x = narrow<float>(normal_vector(100, 6));
-  auto sender = pith::compressor<float>(pith::qsgd<8>(), pith::vector(100), whose);
+  auto sender = pith::compressor<float>(pith::qsgd<8>(), pith::vector(100), owner);
   auto receiver = pith::compressor<float>(pith::qsgd<8>(), pith::vector(100), {0x5eed, 3, 2});
   auto mine = std::vector<float>(100), theirs = mine;
   auto const payload = sender.compress(x);
   receiver.compress(mine);  // ranks are in the same step
   sender.decompress(payload, mine);
-  receiver.decompress(payload, theirs, whose.rank);
+  receiver.decompress(payload, theirs, owner.rank);
   CHECK(mine == theirs);
   CHECK(sender.payload().data() == payload.data());
 }
@@ -113,7 +113,7 @@ TEST_CASE_TEMPLATE("a compressor resumes from a saved state with the same bytes"
     CAPTURE(n);
     auto const x = narrow<In>(normal_vector(n, 10));
     auto const dims = pith::vector(n);
-    auto saver = pith::make_compressor<In>(pith::seq, codec, dims, whose);
+    auto saver = pith::make_compressor<In>(pith::seq, codec, dims, owner);
     three_steps(saver, x);
     auto const saved = saver.export_state();
     auto const expected = three_steps(saver, x);
@@ -122,9 +122,9 @@ TEST_CASE_TEMPLATE("a compressor resumes from a saved state with the same bytes"
       CHECK(other.export_state() == saved);
       return three_steps(other, x);
     };
-    CHECK(resumed(pith::make_compressor<In>(pith::seq, codec, dims, whose)) == expected);
-    CHECK(resumed(pith::make_compressor<In>(pith::par_executor(pool), codec, dims, whose)) == expected);
-    CHECK(resumed(pith::compressor<In>(codec, dims, whose)) == expected);
+    CHECK(resumed(pith::make_compressor<In>(pith::seq, codec, dims, owner)) == expected);
+    CHECK(resumed(pith::make_compressor<In>(pith::par_executor(pool), codec, dims, owner)) == expected);
+    CHECK(resumed(pith::compressor<In>(codec, dims, owner)) == expected);
     CHECK(resumed(std::move(saver)) == expected);
   }
 }
@@ -132,21 +132,21 @@ TEST_CASE_TEMPLATE("a compressor resumes from a saved state with the same bytes"
 TEST_CASE("a state of another compressor and a damaged state are refused, and change nothing") {
   auto const dims = pith::matrix(5, 10);
   auto const x = narrow<float>(normal_vector(50, 11));
-  auto c = pith::compressor<float>(codec, dims, whose), same = pith::compressor<float>(codec, dims, whose);
+  auto c = pith::compressor<float>(codec, dims, owner), same = pith::compressor<float>(codec, dims, owner);
   three_steps(c, x);
   three_steps(same, x);
   auto const refuses = [&](auto&& other, char const* message) {
     CHECK_THROWS_WITH_AS(c.import_state(other.export_state()), doctest::Contains(message), std::invalid_argument);
   };
-  refuses(pith::compressor<float>(pith::error_feedback(pith::top_k(0.2)), dims, whose), "ef(top_k(0.2))");
-  refuses(pith::compressor<float>(codec, pith::matrix(10, 5), whose), "50 elements in 10 rows");
-  CHECK_THROWS_WITH_AS(c.import_state(pith::compressor<float>(codec, dims, {whose.seed, 3, 2}).export_state()),
+  refuses(pith::compressor<float>(pith::error_feedback(pith::top_k(0.2)), dims, owner), "ef(top_k(0.2))");
+  refuses(pith::compressor<float>(codec, pith::matrix(10, 5), owner), "50 elements in 10 rows");
+  CHECK_THROWS_WITH_AS(c.import_state(pith::compressor<float>(codec, dims, {owner.seed, 3, 2}).export_state()),
                        "pith::compressor::import_state: the state must be of rank 1, got one of rank 2: each rank "
                        "saves its own state and imports its own state",
                        std::invalid_argument);
   refuses(pith::compressor<float>(codec, dims, {1, 3, 1}), "got one of seed 1");
-  refuses(pith::compressor<float>(codec, dims, {whose.seed, 4, 1}), "got one of tensor 4");
-  refuses(pith::compressor<double>(codec, dims, whose), "elements of float, got one of elements of double");
+  refuses(pith::compressor<float>(codec, dims, {owner.seed, 4, 1}), "got one of tensor 4");
+  refuses(pith::compressor<double>(codec, dims, owner), "elements of float, got one of elements of double");
   auto const saved = c.export_state();
   for (std::size_t i = 0; i < saved.size(); ++i) {
     auto damaged = saved;

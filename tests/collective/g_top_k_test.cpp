@@ -137,7 +137,7 @@ TEST_CASE("volume: log2(N) rounds of k pairs, two more where N is no power of tw
     CHECK(codec.rounds({10000}, ranks) == static_cast<unsigned>(std::bit_width(ranks)) - 1);
     for (unsigned r = 0; r < codec.rounds({10000}, ranks); ++r) {
       auto const moves = codec.round<float>(r, {10000}, ranks);
-      CHECK(moves == pith::transfer{pith::transport::swap, pith::element_kind::bytes, 800, 1u << r});
+      CHECK(moves == pith::transfer{pith::transport::pairwise, pith::element_kind::bytes, 800, 1u << r});
     }
   }
   CHECK(codec.rounds({10000}, 1) == 1);

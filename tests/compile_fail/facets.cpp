@@ -71,7 +71,7 @@ struct without_shape : copying {
 };
 struct half_of_entries : copying {
   using facets = ext::facets<ext::entries>;
-  std::uint64_t most_entries(pith::shape const& dims) const { return dims.n; }
+  std::uint64_t max_entries(pith::shape const& dims) const { return dims.n; }
 };
 struct other_type : copying {
   using facets = ext::facets<ext::rate>;

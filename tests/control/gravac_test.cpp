@@ -46,10 +46,10 @@ gravac_options plain(std::vector<double> ladder = {10, 20, 40}) {
 }
 
 /// A controller whose window is one step, so that each step climbs.
-gravac climbing(std::vector<double> ladder, double least_gain = 0.7) {
+gravac climbing(std::vector<double> ladder, double min_gain = 0.7) {
   auto o = plain(std::move(ladder));
   o.window = 1;
-  o.least_gain = least_gain;
+  o.min_gain = min_gain;
   return gravac(o);
 }
 
@@ -241,8 +241,8 @@ TEST_CASE("what is saved goes on, and what is foreign is refused") {
 
 TEST_CASE("options are checked") {
   auto o = plain();
-  o.least_gain = 0;
-  CHECK_THROWS_WITH_AS(gravac{o}, "pith::gravac: least_gain must be in (0, 1], got 0", std::invalid_argument);
+  o.min_gain = 0;
+  CHECK_THROWS_WITH_AS(gravac{o}, "pith::gravac: min_gain must be in (0, 1], got 0", std::invalid_argument);
   o = plain(), o.smoothing = 0;
   CHECK_THROWS_AS(gravac{o}, std::invalid_argument);
   o = plain(), o.saturation = 1;

@@ -16,11 +16,11 @@ namespace {
 /// What 16 bits stand for, by the formula of the standard: significand times a power of two.
 struct half_format {
   using type = pith::half;
-  static constexpr int fraction = 10, most = 31, least_power = -24;
+  static constexpr int fraction = 10, most = 31, min_power = -24;
 };
 struct bfloat16_format {
   using type = pith::bfloat16;
-  static constexpr int fraction = 7, most = 255, least_power = -133;
+  static constexpr int fraction = 7, most = 255, min_power = -133;
 };
 
 template <class Format>
@@ -29,8 +29,8 @@ double value_of(std::uint16_t bits) {
   int const exponent = (bits & 0x7fff) >> Format::fraction;
   double const sign = bits & 0x8000 ? -1 : 1;
   if (exponent == Format::most) return below == 0 ? sign * std::numeric_limits<double>::infinity() : NAN;
-  if (exponent == 0) return sign * std::ldexp(below, Format::least_power);
-  return sign * std::ldexp(below + (1 << Format::fraction), exponent - 1 + Format::least_power);
+  if (exponent == 0) return sign * std::ldexp(below, Format::min_power);
+  return sign * std::ldexp(below + (1 << Format::fraction), exponent - 1 + Format::min_power);
 }
 
 template <class Format>

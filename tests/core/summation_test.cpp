@@ -93,7 +93,7 @@ TEST_CASE("rows that are merged side by side have the bits of each alone") {
     auto const x = rough(3 * width);
     auto lanes = std::vector<double>(3 * width);
     auto const f = [&](std::uint32_t i) { return x[i]; };
-    pith::detail::merge_rows(pith::lone_thread(), lanes.data(), 3, width, f, lopsided());
+    pith::detail::merge_rows(pith::serial_team(), lanes.data(), 3, width, f, lopsided());
     for (std::uint32_t r = 0; r < 3; ++r) {
       auto const row = std::vector<double>(x.begin() + r * width, x.begin() + (r + 1) * width);
       CHECK(lanes[r * pith::detail::row_stride(width)] == folded(row, lopsided()));
@@ -102,8 +102,8 @@ TEST_CASE("rows that are merged side by side have the bits of each alone") {
   auto const x = rough(512);
   auto lanes = std::vector<double>(256), known = lanes;
   auto const f = [&](std::uint32_t i) { return x[i]; };
-  pith::detail::merge_rows(pith::lone_thread(), lanes.data(), 4, 128u, f, lopsided());
-  pith::detail::merge_rows(pith::lone_thread(), known.data(), 4, pith::detail::constant<128>(), f, lopsided());
+  pith::detail::merge_rows(pith::serial_team(), lanes.data(), 4, 128u, f, lopsided());
+  pith::detail::merge_rows(pith::serial_team(), known.data(), 4, pith::detail::constant<128>(), f, lopsided());
   for (std::size_t r = 0; r < 4; ++r) CHECK(lanes[64 * r] == known[64 * r]);
 }
 

@@ -65,7 +65,7 @@ std::vector<pith::probe_result> found_by(std::vector<double> const& seconds_a_by
 
 /// Of a dense step of 80,400 bytes: a fit does not fall, so that it takes at least what the sum of 64 KiB took, which is
 /// at least what the script says; but for some tens of roundings.
-double least_seconds(double seconds_a_byte) { return seconds_a_byte * 65536 * (1 - 100 * 0x1p-53); }
+double min_seconds(double seconds_a_byte) { return seconds_a_byte * 65536 * (1 - 100 * 0x1p-53); }
 
 }  // namespace
 
@@ -75,7 +75,7 @@ TEST_CASE("links that take seconds want the fewest bytes") {
     REQUIRE(found.candidates.size() == 3);
     CHECK(found.best().name == "top_k(0.01)");
     CHECK(found.candidates[0].name == "identity");
-    CHECK(found.candidates[0].wire_seconds >= least_seconds(5e-6));
+    CHECK(found.candidates[0].wire_seconds >= min_seconds(5e-6));
   }
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("all ranks go by the slowest one, and choose alike") {
   for (auto const& found : all) {
     CHECK(found.choice == all[0].choice);
     CHECK(found.table() == all[0].table());
-    CHECK(found.candidates[0].wire_seconds >= least_seconds(5e-7));
+    CHECK(found.candidates[0].wire_seconds >= min_seconds(5e-7));
   }
 }
 

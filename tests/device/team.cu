@@ -40,7 +40,7 @@ struct collectives {
     auto* out = to + block * results;
     team.for_each(n + skipped, [=, first = fast.x.data()](std::uint32_t i) { first[i] = own[i]; });
     auto const least = pith::detail::magnitude_bits(0.5f);
-    out = read(team, list, team.at_least(x, n, least, list), out);
+    out = read(team, list, team.filter_magnitude(x, n, least, list), out);
     out = read(team, list, place(team, x, least, list), out);
     auto const emit = [=](std::uint32_t i, std::uint32_t place) { list[place] = i; };
     out = read(team, list,
@@ -52,7 +52,7 @@ struct collectives {
     out = read(team, list, 4 * random_groups, out);
     auto const words = (n + 31) / 32;
     team.for_each(1u, [=](std::uint32_t) { list[words - 1] = 0; });
-    team.negatives(x, n, reinterpret_cast<std::uint8_t*>(list));
+    team.pack_signs(x, n, reinterpret_cast<std::uint8_t*>(list));
     out = read(team, list, words, out);
     double_each(team, x);
     read(team, reinterpret_cast<std::uint32_t const*>(x), n, out);
@@ -73,12 +73,12 @@ struct collectives {
       auto* const kept = list + most;
       auto const emit = [=](std::uint32_t i, std::uint32_t at) { list[at - 7] = i; };
       auto const place_from = [=, &team, own = *this](std::uint32_t first) {
-        return team.place_at_least(
+        return team.filter_to_slots(
             x, own.n, least, [=](std::uint32_t all) { return *kept = all, first; }, emit);
       };
       return place_from(Team::nowhere) || !place_from(7) ? 0 : *kept;
     } else {
-      return team.at_least(x, n, least, list);
+      return team.filter_magnitude(x, n, least, list);
     }
   }
 

@@ -94,7 +94,7 @@ TEST_CASE("buckets need not be neighbours, and others may follow") {
   ready.add(3), ready.add(0);
   CHECK(ready.has(0));
   CHECK_FALSE(ready.has(1));
-  ready.lay_out({{1}, {0, 2, 3}});
+  ready.set_layout({{1}, {0, 2, 3}});
   CHECK(ready.bucket_of(1) == 0);
   CHECK(ready.bucket_of(3) == 1);
   ready.begin();

@@ -14,10 +14,10 @@ constexpr auto bytes = pith::element_kind::bytes;
 
 TEST_CASE("transfers of one kind over one distance form a group") {
   auto p = plan();
-  p.add(0, 0, {transport::swap, bytes, 16, 1}, 4);
-  p.add(1, 0, {transport::swap, bytes, 24, 2}, 4);
-  p.add(2, 0, {transport::swap, bytes, 9, 1}, 4);
-  p.add(3, 0, {transport::shift, bytes, 8, 1}, 4);
+  p.add(0, 0, {transport::pairwise, bytes, 16, 1}, 4);
+  p.add(1, 0, {transport::pairwise, bytes, 24, 2}, 4);
+  p.add(2, 0, {transport::pairwise, bytes, 9, 1}, 4);
+  p.add(3, 0, {transport::ring_shift, bytes, 8, 1}, 4);
   p.place();
   auto const& groups = p.rounds()[0];
   REQUIRE(groups.size() == 3);
@@ -25,7 +25,7 @@ TEST_CASE("transfers of one kind over one distance form a group") {
   CHECK(groups[0].distance == 1);
   CHECK(groups[0].bytes == 32);
   CHECK(groups[1].distance == 2);
-  CHECK(groups[2].how == transport::shift);
+  CHECK(groups[2].how == transport::ring_shift);
 }
 
 TEST_CASE("of a partner comes one buffer, of an all-gather one of every rank, of a sum none") {
@@ -35,11 +35,11 @@ TEST_CASE("of a partner comes one buffer, of an all-gather one of every rank, of
     p.place();
     return p.gathered_bytes();
   };
-  CHECK(received(transport::swap) == 256);
-  CHECK(received(transport::shift) == 256);
+  CHECK(received(transport::pairwise) == 256);
+  CHECK(received(transport::ring_shift) == 256);
   CHECK(received(transport::all_gather) == 1024);
   CHECK(received(transport::all_to_all) == 1024);
-  CHECK(received(transport::sum) == 0);
+  CHECK(received(transport::all_reduce_sum) == 0);
 }
 
 TEST_CASE("transfers among other ranks are other groups, which receive from as many as are in them") {

@@ -30,7 +30,7 @@ using dense = threshold<pith::overflow::dense>;
 namespace {
 
 constexpr auto tau = 2.0;
-constexpr auto most_share = 0.25;
+constexpr auto max_share = 0.25;
 constexpr auto unlimited = std::numeric_limits<std::uint64_t>::max();
 
 /// Two that vary, one that is always zero, one of a fixed rate, one that is summed.
@@ -46,8 +46,8 @@ auto policy(Codec const& codec) {
     return codec;
   };
 }
-auto const keeping = policy(pith::error_feedback(threshold(tau, most_share)));
-auto const sending_all = policy(pith::error_feedback(dense(tau, most_share)));
+auto const keeping = policy(pith::error_feedback(threshold(tau, max_share)));
+auto const sending_all = policy(pith::error_feedback(dense(tau, max_share)));
 
 /// Of a thousand elements so many are large; in step 2 more of `burst` than there is room for.
 unsigned large(std::size_t tensor, int step) {
@@ -141,7 +141,7 @@ class oracle {
     for (std::size_t i = 0; i < n_; ++i) p[i] += residual[i];
     auto const is_large = [](float v) { return !(std::abs(v) < static_cast<float>(tau)); };
     auto const found = static_cast<std::uint64_t>(std::count_if(p.begin(), p.end(), is_large));
-    auto const capacity = std::min(room, static_cast<std::uint64_t>(most_share * static_cast<double>(n_)));
+    auto const capacity = std::min(room, static_cast<std::uint64_t>(max_share * static_cast<double>(n_)));
     auto const is_dense = sends_all_ && found > capacity;
     std::uint64_t sent = 0;
     for (std::size_t i = 0; i < n_; ++i) {
@@ -327,9 +327,9 @@ TEST_CASE("a tensor of zeros costs two counts") {
 TEST_CASE("stages that are known at run time only travel as their types do") {
   using stage = pith::any_stage<float, pith::seq_executor>;
   using chain = pith::any_chain<float, pith::seq_executor>;
-  auto const typed = policy(pith::error_feedback(threshold(tau, most_share) | pith::qsgd<8>(), pith::unverified));
-  auto const erased = policy(
-      pith::error_feedback(chain({stage(threshold(tau, most_share)), stage(pith::qsgd<8>())}), pith::unverified));
+  auto const typed = policy(pith::error_feedback(threshold(tau, max_share) | pith::qsgd<8>(), pith::unverified));
+  auto const erased =
+      policy(pith::error_feedback(chain({stage(threshold(tau, max_share)), stage(pith::qsgd<8>())}), pith::unverified));
   for (auto how : {gather::exact, gather::predicted}) {
     auto const a = run(2, always(how, 5), typed, nothing), b = run(2, always(how, 5), erased, nothing);
     CHECK(a.means == b.means);
@@ -338,7 +338,7 @@ TEST_CASE("stages that are known at run time only travel as their types do") {
 }
 
 TEST_CASE("a checked payload comes back byte for byte, and what is bypassed is summed") {
-  auto const kept = pith::error_feedback(threshold(tau, most_share));
+  auto const kept = pith::error_feedback(threshold(tau, max_share));
   pith::run_ranks(2, [&](pith::thread_communicator comm) {
     for (auto how : {gather::exact, gather::predicted}) {
       auto const flag = pith::error_flag(pith::seq);

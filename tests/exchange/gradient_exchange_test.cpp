@@ -170,7 +170,7 @@ TEST_CASE("residuals are rescaled for a new loss scale") {
 
 TEST_CASE("a group that would be too large for one transfer is opened again") {
   auto plan = pith::detail::exchange_plan(100);
-  for (std::size_t t = 0; t < 3; ++t) plan.add(t, 0, {pith::transport::sum, pith::element_kind::f32, 10}, 4);
+  for (std::size_t t = 0; t < 3; ++t) plan.add(t, 0, {pith::transport::all_reduce_sum, pith::element_kind::f32, 10}, 4);
   for (std::size_t t = 3; t < 5; ++t) plan.add(t, 0, {pith::transport::all_gather, {}, 16}, 4);
   plan.place();
   auto const& groups = plan.rounds()[0];
@@ -178,7 +178,7 @@ TEST_CASE("a group that would be too large for one transfer is opened again") {
   CHECK(groups[0].slots.size() == 2);
   CHECK(groups[1].slots.size() == 1);
   CHECK(groups[2].gathered + 4 * groups[2].bytes <= groups[3].gathered);
-  CHECK(plan.sent_bytes(pith::transport::sum) == 120);
+  CHECK(plan.sent_bytes(pith::transport::all_reduce_sum) == 120);
 }
 
 TEST_CASE("a NaN on one rank reaches all and leaves no trace in the residuals") {

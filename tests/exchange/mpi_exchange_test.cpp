@@ -34,7 +34,7 @@ bool has_sums(char const* text, unsigned ranks) {
   auto const codec = pith::parse<float>(text);
   auto const dims = pith::shape{48 * 32, 48};
   for (unsigned r = 0; r < codec.rounds(dims, ranks); ++r) {
-    if (codec.round<float>(r, dims, ranks).how == pith::transport::sum) return true;
+    if (codec.round<float>(r, dims, ranks).how == pith::transport::all_reduce_sum) return true;
   }
   return false;
 }

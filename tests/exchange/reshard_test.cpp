@@ -47,11 +47,11 @@ std::vector<double> values_of(unsigned rank, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) x.push_back(value_at(rank, i));
   return x;
 }
-constexpr double most_value = 12.5;
+constexpr double max_value = 12.5;
 
 std::vector<double> bytes_of(unsigned rank, std::size_t n) {
   auto x = values_of(rank, n);
-  for (auto& value : x) value = 4 * (value + most_value);  // whole, from 0 to 100
+  for (auto& value : x) value = 4 * (value + max_value);  // whole, from 0 to 100
   return x;
 }
 
@@ -61,8 +61,8 @@ double roundoff(std::string const& element) {
   if (element == "float") return std::ldexp(1, -24);
   return element == "half" ? std::ldexp(1, -11) + std::ldexp(1, -24) : std::ldexp(1, -8) + std::ldexp(1, -24);
 }
-/// A mean by weights of `terms` values of at most most_value, in double: the weights are rounded, and products, and sums.
-double sum_error(std::size_t terms) { return static_cast<double>(terms + 1) * std::ldexp(most_value, -53); }
+/// A mean by weights of `terms` values of at most max_value, in double: the weights are rounded, and products, and sums.
+double sum_error(std::size_t terms) { return static_cast<double>(terms + 1) * std::ldexp(max_value, -53); }
 
 /// M times the sum of old values weighted by how much of [i / M, (i + 1) / M) lies in [r / N, (r + 1) / N).
 double mixed(std::vector<std::vector<double>> const& old, std::size_t at, unsigned i, unsigned ranks) {
@@ -76,7 +76,7 @@ double mixed(std::vector<std::vector<double>> const& old, std::size_t at, unsign
   return sum;
 }
 /// That of the oracle: bounds of intervals are off by 2^-53 each, so a weight by 4 of them times M, at most 8.
-double oracle_error(std::size_t ranks) { return static_cast<double>(ranks) * 32 * std::ldexp(most_value, -53); }
+double oracle_error(std::size_t ranks) { return static_cast<double>(ranks) * 32 * std::ldexp(max_value, -53); }
 
 job job_of(unsigned ranks, std::vector<saved_field> const& fields) {
   auto states = job();

@@ -39,10 +39,10 @@ std::vector<std::vector<In>> sharded(First const& first, Second const& second, s
   auto const ranks = static_cast<unsigned>(x.size());
   auto const over = pith::parts_for(x[0].size(), ranks, first, second);
   pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
-    auto const whose = pith::tensor_id{0x5eed, 1, static_cast<std::uint16_t>(comm.rank())};
+    auto const owner = pith::tensor_id{0x5eed, 1, static_cast<std::uint16_t>(comm.rank())};
     auto const own = over.dims(comm.rank());
-    auto scattering = pith::make_state<In>(pith::seq, first, {over.n}, whose);
-    auto gathering = pith::make_state<In>(pith::seq, second, own, whose);
+    auto scattering = pith::make_state<In>(pith::seq, first, {over.n}, owner);
+    auto gathering = pith::make_state<In>(pith::seq, second, own, owner);
     auto part = std::vector<In>(own.n);
     auto whole = x[comm.rank()];
     for (int step = 0; step < steps; ++step) {

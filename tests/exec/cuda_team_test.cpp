@@ -33,7 +33,7 @@ template <class Use>
 void same_by_a_block(std::uint32_t n, Use const& use) {
   CAPTURE(n);
   auto expected = std::vector<std::uint32_t>(n, 99), got = expected;
-  auto const count = use(pith::lone_thread(), expected.data());
+  auto const count = use(pith::serial_team(), expected.data());
   auto counts = std::vector<std::uint32_t>(emulated_threads, ~0u);
   emulate([&] { counts[threadIdx.x] = use(pith::detail::cuda_team(), got.data()); });
   CHECK(counts == std::vector<std::uint32_t>(emulated_threads, count));
@@ -63,7 +63,7 @@ TEST_CASE("signs are those of one thread wherever the values lie") {
       CAPTURE(skipped);
       auto const x = values(n + skipped);
       same_by_a_block(n, [&](auto team, std::uint32_t* to) {
-        team.negatives(x.data() + skipped, n, reinterpret_cast<std::uint8_t*>(to));
+        team.pack_signs(x.data() + skipped, n, reinterpret_cast<std::uint8_t*>(to));
         return n / 32;
       });
     }
@@ -78,7 +78,7 @@ TEST_CASE("what reaches a bound comes in the order of the elements wherever they
         CAPTURE(bound);
         auto const x = values(n + skipped);
         same_by_a_block(n + pith::detail::kept_slack, [&](auto team, std::uint32_t* to) {
-          return team.at_least(x.data() + skipped, n, pith::detail::magnitude_bits(bound), to);
+          return team.filter_magnitude(x.data() + skipped, n, pith::detail::magnitude_bits(bound), to);
         });
       }
     }

@@ -15,7 +15,7 @@ namespace {
 template <class A>
 using bits = pith::detail::bits_of<A>;
 
-/// What a team finds by at_least, on a block of the executor's.
+/// What a team finds by filter_magnitude, on a block of the executor's.
 template <class A>
 struct find_large {
   struct memory {};
@@ -26,7 +26,7 @@ struct find_large {
   std::uint32_t* count;
   template <pith::team Team>
   void operator()(Team const& team, memory&, std::uint64_t) const {
-    *count = team.at_least(x, n, least, kept);
+    *count = team.filter_magnitude(x, n, least, kept);
   }
 };
 
@@ -49,7 +49,7 @@ struct pack_negatives {
   std::uint8_t* bytes;
   template <pith::team Team>
   void operator()(Team const& team, memory&, std::uint64_t) const {
-    team.negatives(x, n, bytes);
+    team.pack_signs(x, n, bytes);
   }
 };
 
@@ -67,7 +67,7 @@ struct use_primitives {
     auto* const to = words;
     team.for_each(4u, [=](std::uint32_t i) { bins[i] = 0; });
     team.for_each(n, [=, &team](std::uint32_t i) {
-      team.tally(bins, i % 4, i != 4);
+      team.count_into(bins, i % 4, i != 4);
       team.add(to, 1);
     });
     team.for_each(4u, [=](std::uint32_t i) { to[4 + i] = bins[i]; });

@@ -5,6 +5,7 @@
 #include <pith/codec/chain.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/exchange/all_reduce_mean.hpp>
+#include <pith/feedback/ef21.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/one_sided_power_sgd.hpp>
 #include <pith/lowrank/power_sgd.hpp>
@@ -98,6 +99,11 @@ struct announcing : pith::residual<> {
 };
 
 }  // namespace
+
+TEST_CASE("ef is the short form of error_feedback") {
+  CHECK(pith::ef(pith::scaled_sign()).name() == pith::error_feedback(pith::scaled_sign()).name());
+  CHECK(pith::ef(pith::top_k(0.1), pith::ef21()).name() == pith::error_feedback(pith::top_k(0.1), pith::ef21()).name());
+}
 
 TEST_CASE("two steps of scaled_sign by hand") {
   auto t = trial<float, error_feedback<pith::scaled_sign>>(error_feedback(pith::scaled_sign()), {2});

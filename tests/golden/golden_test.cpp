@@ -48,7 +48,7 @@ std::vector<double> qsgd_variance(std::vector<double> const& x, double levels, s
 ///            68 sqrt(2 (rank - 1)) k and as long as 68 sqrt(rank). Q' and the result: (64 + rank) sqrt(rank)
 double apart(std::vector<double> const& m, std::vector<double> const& q, unsigned rank) {
   auto const r = static_cast<double>(rank), root = std::sqrt(r);
-  auto const k = std::sqrt(square(m) * square(q)) / least_singular_value(product(m, q, 48, rank), rank);
+  auto const k = std::sqrt(square(m) * square(q)) / min_singular_value(product(m, q, 48, rank), rank);
   auto const ours = k + 4 * root + 4;
   auto const theirs = (2 * (2 * r - 1) + 48 * root + 68 * std::sqrt(2 * (r - 1))) * k + (68 + 64 + r) * root;
   return (ours + theirs) * 0x1p-24 * std::sqrt(square(m));

@@ -38,8 +38,8 @@ std::vector<double> received(C const& codec, std::vector<std::vector<float>> con
 
 /// The first payload of a tensor.
 template <class C>
-std::vector<std::byte> payload_of(C const& codec, std::vector<float> const& x, pith::tensor_id whose) {
-  return trial<float, C>(codec, {x.size()}, whose).compress(x);
+std::vector<std::byte> payload_of(C const& codec, std::vector<float> const& x, pith::tensor_id owner) {
+  return trial<float, C>(codec, {x.size()}, owner).compress(x);
 }
 
 std::vector<float> const gradient = narrow<float>(normal_vector(1000, 12));

@@ -193,7 +193,6 @@ class inspection {
     if constexpr (pith::promises_of<C>.contractive || pith::promises_of<C>.unbiased) judge(s.name, s.x);
     if constexpr (pith::promises_of<C>.absolute) bounded(s);
     if constexpr (pith::traits_of<C>.projection) projects(s);
-    if constexpr (pith::traits_of<C>.nestable && pith::detail::rate_adjustable<C>) nests(s);
   }
 
   void deterministic(sample const& s) {
@@ -319,13 +318,6 @@ class inspection {
            ": Pythagoras is off by ", off / support::square(x), " |x|^2");
     auto const again = support::square(support::minus(t.roundtrip(y), y));
     expect(again <= rounding * rounding * support::square(y), "not idempotent on ", s.name);
-  }
-
-  void nests(sample const& s) {
-    auto const fine = codec_.at(0.5), coarse = codec_.at(0.2);
-    auto a = subject<C>(fine, dims_, how_.seed), b = subject<C>(coarse, dims_, how_.seed);
-    a.step(), b.step();
-    expect(b.roundtrip(a.roundtrip(s.x)) == b.roundtrip(s.x), "does not nest on ", s.name);
   }
 
   /// For any values y, z with the same side information: |D(y) - D(z)| = |y - z|, or at most that of a rotation.

@@ -288,12 +288,6 @@ struct unscaled : pith::random_k<> {
   using random_k::random_k;
   double omega(pith::shape const& dims) const { return unbiased_k(0.25).omega(dims); }
 };
-struct nesting_random_k : pith::random_k<> {
-  using random_k::random_k;
-  static constexpr pith::codec_traits traits = {
-      .projection = true, .isometric = true, .nestable = true, .sums = pith::sum_form::encode};
-  nesting_random_k at(double density) const { return nesting_random_k(density); }
-};
 struct summed_top_k : pith::top_k<> {
   using facets = unrated;
   using top_k::top_k;
@@ -376,11 +370,6 @@ TEST_CASE("sums that are none are caught") {
   CHECK(blames(laws::check(summed_top_k(0.3), {100}), "side information differ"));
   CHECK(blames(laws::check(squaring(), {7}), "sums do not hold"));
   CHECK(blames(laws::check(also_squaring(), {7}), "sums do not hold"));
-}
-
-TEST_CASE("random_k does not nest and a claim of it is caught") {
-  CHECK(blames(laws::check(nesting_random_k(0.5), {40}), "does not nest"));
-  CHECK(!pith::traits_of<pith::random_k<>>.nestable);
 }
 
 TEST_CASE("an error bound that does not hold is caught") {

@@ -82,9 +82,12 @@ TEST_CASE("by itself it is power_sgd") {
 TEST_CASE("one sum of the longer factor travels, or the matrix") {
   auto const codec = one_sided_power_sgd(3);
   CHECK(codec.rounds({1200, 40}, 4) == 1);
-  CHECK(codec.round<float>(0, {1200, 40}, 4) == pith::transfer{pith::transport::sum, pith::element_kind::f32, 120});
-  CHECK(codec.round<double>(0, {1200, 30}, 4) == pith::transfer{pith::transport::sum, pith::element_kind::f64, 120});
-  CHECK(codec.round<float>(0, {100}, 4) == pith::transfer{pith::transport::sum, pith::element_kind::f32, 100});
+  CHECK(codec.round<float>(0, {1200, 40}, 4) ==
+        pith::transfer{pith::transport::all_reduce_sum, pith::element_kind::f32, 120});
+  CHECK(codec.round<double>(0, {1200, 30}, 4) ==
+        pith::transfer{pith::transport::all_reduce_sum, pith::element_kind::f64, 120});
+  CHECK(codec.round<float>(0, {100}, 4) ==
+        pith::transfer{pith::transport::all_reduce_sum, pith::element_kind::f32, 100});
   auto const x = narrow<float>(normal_vector(64, 91));
   auto t = trial<float, one_sided_power_sgd>(one_sided_power_sgd(4), {64, 8});
   CHECK(t.all_reduce(x) == x);

@@ -59,9 +59,9 @@ std::vector<double> cold_start(Trial& t, std::size_t n) {
 }  // namespace
 
 TEST_CASE("the least singular value of matrices whose are known") {
-  CHECK(least_singular_value({3, 0, 0, 4, 0, 0}, 2) == doctest::Approx(3).epsilon(1e-12));
-  CHECK(least_singular_value({1, 1, 1, 1}, 2) <= 1e-12);
-  CHECK(least_singular_value({1, 2, 2, 1}, 2) == doctest::Approx(1).epsilon(1e-12));  // of 3 and 1
+  CHECK(min_singular_value({3, 0, 0, 4, 0, 0}, 2) == doctest::Approx(3).epsilon(1e-12));
+  CHECK(min_singular_value({1, 1, 1, 1}, 2) <= 1e-12);
+  CHECK(min_singular_value({1, 2, 2, 1}, 2) == doctest::Approx(1).epsilon(1e-12));  // of 3 and 1
 }
 
 TEST_CASE("power_sgd takes any input of any size and type") {

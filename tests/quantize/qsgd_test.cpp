@@ -53,7 +53,7 @@ TEST_CASE_TEMPLATE("whole levels of a maximum norm by hand", In, float, double, 
 TEST_CASE_TEMPLATE("a unit is norm over levels rounded up to so many digits that products with symbols are exact",
                    Codec, qsgd<2>, qsgd<8>, qsgd<9>, qsgd<10>) {
   auto const digits = std::is_same_v<Codec, qsgd<10>> ? 15 : 16;
-  auto const levels = Codec::most_levels;
+  auto const levels = Codec::max_levels;
   for (std::uint64_t seed = 1; seed < 60; ++seed) {
     auto const x = widen(narrow<float>(normal_vector(100, seed)));
     for (auto const of : {norm::l2, norm::max}) {
@@ -74,7 +74,7 @@ TEST_CASE_TEMPLATE("a unit is norm over levels rounded up to so many digits that
 TEST_CASE_TEMPLATE("decoded values are exact multiples of the unit beside the element", Codec, qsgd<2>, qsgd<3>,
                    qsgd<4>, qsgd<5>, qsgd<8>, qsgd<9>, qsgd<10>) {
   for (auto const of : {norm::l2, norm::max}) {
-    auto const codec = Codec(Codec::most_levels, 64, of);
+    auto const codec = Codec(Codec::max_levels, 64, of);
     auto t = trial<float, Codec>(codec, {200});
     auto const x = narrow<float>(normal_vector(200, 51));
     auto const values = pith::value_bytes<pith::output_of<Codec, float>>(200);
@@ -86,7 +86,7 @@ TEST_CASE_TEMPLATE("decoded values are exact multiples of the unit beside the el
         double const unit = static_cast<double>(unit_of<float>(payload, values, i / 64));
         auto const level = static_cast<double>(y[i]) / unit;
         auto const wanted = static_cast<double>(x[i]) / unit;
-        wrong += level != std::round(level) || std::abs(level) > Codec::most_levels || std::abs(level - wanted) >= 1;
+        wrong += level != std::round(level) || std::abs(level) > Codec::max_levels || std::abs(level - wanted) >= 1;
       }
       CHECK(wrong == 0);
     }

@@ -140,8 +140,10 @@ TEST_CASE("ranks receive what most of them say") {
 }
 
 TEST_CASE("the sums of more than 127 ranks do not fit in a byte, and travel in four") {
-  CHECK(summed_sign().round<float>(0, {10}, 127) == pith::transfer{pith::transport::sum, pith::element_kind::i8, 10});
-  CHECK(summed_sign().round<float>(0, {10}, 128) == pith::transfer{pith::transport::sum, pith::element_kind::i32, 10});
+  CHECK(summed_sign().round<float>(0, {10}, 127) ==
+        pith::transfer{pith::transport::all_reduce_sum, pith::element_kind::i8, 10});
+  CHECK(summed_sign().round<float>(0, {10}, 128) ==
+        pith::transfer{pith::transport::all_reduce_sum, pith::element_kind::i32, 10});
   auto const x = narrow<float>(normal_vector(100, 62));
   auto const one = trial<float, summed_sign>(summed_sign(), {100}).roundtrip(x);
   CHECK(trial<float, summed_sign>(summed_sign(), {100}).all_reduce(x, echo_communicator<127>()) == one);

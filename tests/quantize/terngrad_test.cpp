@@ -274,10 +274,10 @@ TEST_CASE("sums of more than 127 ranks travel in four bytes") {
   using pith::element_kind;
   using pith::transfer;
   using pith::transport;
-  CHECK(summed_terngrad().round<float>(0, {10}, 8) == transfer{transport::max, element_kind::f32, 1});
-  CHECK(summed_terngrad().round<double>(0, {10}, 8) == transfer{transport::max, element_kind::f64, 1});
-  CHECK(summed_terngrad().round<float>(1, {10}, 127) == transfer{transport::sum, element_kind::i8, 10});
-  CHECK(summed_terngrad().round<float>(1, {10}, 128) == transfer{transport::sum, element_kind::i32, 10});
+  CHECK(summed_terngrad().round<float>(0, {10}, 8) == transfer{transport::all_reduce_max, element_kind::f32, 1});
+  CHECK(summed_terngrad().round<double>(0, {10}, 8) == transfer{transport::all_reduce_max, element_kind::f64, 1});
+  CHECK(summed_terngrad().round<float>(1, {10}, 127) == transfer{transport::all_reduce_sum, element_kind::i8, 10});
+  CHECK(summed_terngrad().round<float>(1, {10}, 128) == transfer{transport::all_reduce_sum, element_kind::i32, 10});
   auto const x = narrow<float>(normal_vector(100, 85));
   auto one = trial<float, summed_terngrad>(summed_terngrad(), {100});
   auto many = trial<float, summed_terngrad>(summed_terngrad(), {100});

@@ -207,7 +207,7 @@ TEST_CASE("a parameter of a controller out of its range is refused with its name
            controller_option<a, pith::accordion>("change", &a::change, not_negative),
            controller_option<a, pith::accordion>("smoothing", &a::smoothing, small_momentum),
            controller_option<a, pith::accordion>("fall", &a::fall, small_share),
-           controller_option<g, pith::gravac>("least_gain", &g::least_gain, small_share),
+           controller_option<g, pith::gravac>("min_gain", &g::min_gain, small_share),
            controller_option<g, pith::gravac>("saturation", &g::saturation, small_momentum),
            controller_option<g, pith::gravac>("smoothing", &g::smoothing, small_share),
            controller_option<g, pith::gravac>("regime", &g::regime, above_1),

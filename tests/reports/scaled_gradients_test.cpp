@@ -92,7 +92,7 @@ std::vector<std::vector<In>> outcomes_of(auto const& codec, int k) {
 struct range_row {
   std::string_view part;  ///< a part of the codec's text
   int least, most;        ///< the smallest and the largest k
-  int least_double, most_double;
+  int min_double, max_double;
   char const* reason;
 };
 
@@ -122,7 +122,7 @@ bool is_in_range(std::string_view text, int k) {
   for (auto const& row : range_rows) {
     if (text.find(row.part) == text.npos) continue;
     auto const is_double = sizeof(In) == 8;
-    return (is_double ? row.least_double : row.least) <= k && k <= (is_double ? row.most_double : row.most);
+    return (is_double ? row.min_double : row.least) <= k && k <= (is_double ? row.max_double : row.most);
   }
   return true;
 }

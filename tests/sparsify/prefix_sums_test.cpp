@@ -33,7 +33,7 @@ TEST_CASE("what comes before each count is the sum of those before it") {
     }
     auto fast = pith::detail::prefix_memory();
     auto const total = pith::detail::prefix_sums(
-        pith::lone_thread(), fast, static_cast<std::uint32_t>(n), [&](auto i) { return counts[i]; },
+        pith::serial_team(), fast, static_cast<std::uint32_t>(n), [&](auto i) { return counts[i]; },
         [&](auto i, auto sum_before, auto own) {
           CHECK(own == counts[i]);
           before[i] = sum_before;
@@ -68,7 +68,7 @@ TEST_CASE("the digit at a rank is found by counting down") {
     for (std::uint32_t own = 1; own <= bins[digit]; ++own, ++rank) {
       if (rank % 97 != 0) continue;
       auto fast = pith::detail::digit_memory();
-      pith::detail::find_digit(pith::lone_thread(), fast, bins.data(), rank);
+      pith::detail::find_digit(pith::serial_team(), fast, bins.data(), rank);
       CHECK(fast.digit == digit);
       CHECK(fast.rank == own);
     }

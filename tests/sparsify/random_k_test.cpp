@@ -97,8 +97,8 @@ TEST_CASE("every index of a stratum is drawn equally often and strata are indepe
 
 TEST_CASE("all ranks draw alike and steps and tensors do not") {
   auto const x = numbered(1000);
-  auto const drawn = [&](pith::tensor_id whose) {
-    return indices_of(trial<float, random_k<>>(random_k(0.1), {1000}, whose).roundtrip(x));
+  auto const drawn = [&](pith::tensor_id owner) {
+    return indices_of(trial<float, random_k<>>(random_k(0.1), {1000}, owner).roundtrip(x));
   };
   CHECK(drawn({1, 2, 0}) == drawn({1, 2, 7}));
   CHECK(drawn({1, 2, 0}) != drawn({1, 3, 0}));

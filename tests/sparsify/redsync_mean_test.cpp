@@ -45,14 +45,14 @@ TEST_CASE("from k to 2 k - 1 of a sign are kept, the largest, as their mean") {
   for (int step = 1; step <= 4; ++step) {
     auto const y = widen(t.roundtrip(narrow<float>(x)));
     auto const sign = step % 2 == 1 ? -1 : 1;
-    double sum = 0, least = infinity, most_left = 0;
+    double sum = 0, least = infinity, max_left = 0;
     for (std::size_t i = 0; i < n; ++i) {
       if (y[i] != 0) sum += x[i], least = std::min(least, sign * x[i]);
-      if (y[i] == 0) most_left = std::max(most_left, sign * x[i]);
+      if (y[i] == 0) max_left = std::max(max_left, sign * x[i]);
     }
     CHECK(nonzeros(y) >= 1000);
     CHECK(nonzeros(y) < 2000);
-    CHECK(least > most_left);
+    CHECK(least > max_left);
     CHECK(std::set<double>(y.begin(), y.end()).size() == 2);
     CHECK(*std::max_element(y.begin(), y.end(), [](double a, double b) { return std::abs(a) < std::abs(b); }) ==
           static_cast<float>(sum / static_cast<double>(nonzeros(y))));

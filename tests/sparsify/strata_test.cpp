@@ -36,7 +36,7 @@ TEST_CASE("what is drawn is a word of the stratum times its width") {
   auto const of = pith::detail::strata{pith::draws({.step = &step, .seed = 3}), 1'000'003, 4'321};
   auto to = pith::detail::drawn_strata<64>();
   for (std::uint64_t j = 0; j + 64 <= of.k; j += 61) {
-    of.draw(pith::lone_thread(), to, j, 64);
+    of.draw(pith::serial_team(), to, j, 64);
     for (std::uint32_t i = 0; i < 64; ++i) {
       auto const first = (j + i) * of.n / of.k, width = (j + i + 1) * of.n / of.k - first;
       CHECK(to.drawn[i] == first + (of.random((j + i) / 4).word[(j + i) % 4] * width >> 32));

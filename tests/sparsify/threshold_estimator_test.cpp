@@ -36,17 +36,17 @@ template <class C>
 void keeps_the_largest(C const& codec, std::vector<double> const& x) {
   auto const y = decoded(codec, x);
   auto const room = codec.capacity({x.size()});
-  double least = infinity, most_left = 0;
+  double least = infinity, max_left = 0;
   std::size_t changed = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     changed += y[i] != x[i] && y[i] != 0 ? 1 : 0;
     if (y[i] != 0) least = std::min(least, std::abs(x[i]));
-    if (y[i] == 0) most_left = std::max(most_left, std::abs(x[i]));
+    if (y[i] == 0) max_left = std::max(max_left, std::abs(x[i]));
   }
   CHECK(changed == 0);
   CHECK(nonzeros(y) <= room);
   CHECK(largest(y) == largest(x));
-  CHECK((nonzeros(y) == room ? least >= most_left : least > most_left));
+  CHECK((nonzeros(y) == room ? least >= max_left : least > max_left));
 }
 
 std::vector<double> with(std::vector<double> x, std::size_t at, double value) {

@@ -36,7 +36,7 @@ using exec = pith::archetype;
 /// A row of the table: what a method is, and, left out, what it is not.
 struct row {
   bool sum = false, unbiased = false, projection = false, contractive = false, absolute = false, variable = false,
-       rate = false, nest = false, collective = false;
+       rate = false, collective = false;
 
   friend constexpr bool operator==(row const&, row const&) = default;
 };
@@ -49,7 +49,6 @@ constexpr row row_of = {.sum = pith::traits_of<C>.is_summable(),
                         .absolute = pith::promises_of<C>.absolute,
                         .variable = pith::traits_of<C>.is_variable(),
                         .rate = pith::detail::rate_adjustable<C>,
-                        .nest = pith::traits_of<C>.nestable,
                         .collective = pith::collective<C, float, exec>};
 
 template <class... S>
@@ -104,7 +103,7 @@ static_assert(row_of<pith::cast<pith::half>> == row{.sum = true, .contractive = 
 
 // Top-k.
 static_assert(stages<pith::top_k<>>);
-static_assert(row_of<pith::top_k<>> == row{.projection = true, .contractive = true, .rate = true, .nest = true});
+static_assert(row_of<pith::top_k<>> == row{.projection = true, .contractive = true, .rate = true});
 
 // Random-k: of a shared seed, unscaled and scaled, and of each rank's own. Nestable in law only.
 static_assert(stages<pith::random_k<>, unbiased_random_k, own_random_k>);
@@ -114,12 +113,11 @@ static_assert(row_of<own_random_k> == row{.projection = true, .contractive = tru
 
 // Hard threshold: its error is bounded, its gain is not.
 static_assert(stages<hard_threshold>);
-static_assert(row_of<hard_threshold> ==
-              row{.projection = true, .absolute = true, .variable = true, .rate = true, .nest = true});
+static_assert(row_of<hard_threshold> == row{.projection = true, .absolute = true, .variable = true, .rate = true});
 
 // DGC: a threshold that promises nothing, and feedback of its own.
 static_assert(stages<sampled_threshold>);
-static_assert(row_of<sampled_threshold> == row{.projection = true, .variable = true, .rate = true, .nest = true});
+static_assert(row_of<sampled_threshold> == row{.projection = true, .variable = true, .rate = true});
 using momentum = pith::momentum_correction;
 static_assert(pith::feedback<momentum, float, exec> && pith::feedback<momentum, pith::half, exec>);
 static_assert(!pith::detail::has_after_exchange<momentum, float, exec>);

@@ -18,7 +18,7 @@ class recorder final : public pith::field_visitor {
   recorder(E const& exec, std::vector<std::byte>& bytes) : exec_(exec), bytes_(bytes) {}
 
   /// Not inlined, because g++ 12 then warns that the vector's growth exceeds its memory.
-  PITH_SELDOM void visit(void* data, std::size_t size) override {
+  PITH_NOINLINE void visit(void* data, std::size_t size) override {
     auto field = std::vector<std::byte>(size);
     exec_.download(field.data(), data, size);
     bytes_.insert(bytes_.end(), field.begin(), field.end());

@@ -20,7 +20,7 @@ void absorb_garbage(C const& codec, auto& state, pith::value_view<float> x, unsi
                     std::byte garbage) {
   auto const dims = pith::shape{x.capacity};
   auto const moves = pith::detail::transfer_of<float>(codec, round, dims, ranks);
-  auto const arrivals = std::max(pith::detail::arrivals(moves.how, moves.among.ranks(ranks)), 1u);
+  auto const arrivals = std::max(pith::detail::received_pieces(moves.how, moves.among.ranks(ranks)), 1u);
   auto const piece = pith::detail::padded_bytes(moves);
   auto const bytes = std::vector<std::byte>(arrivals * piece, garbage);
   auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, dims, ranks));

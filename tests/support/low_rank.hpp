@@ -55,7 +55,7 @@ inline std::vector<double> first_columns(std::vector<double> const& q, std::size
 /// of u in length and angle: 4 sqrt(r) u |M|. Q', M and the result: 4 u |M|.
 inline double one_step_error(std::vector<double> const& m, std::vector<double> const& q, std::size_t rank) {
   auto const a = product(m, q, q.size() / rank, rank);
-  auto const magnified = (std::sqrt(square(a)) + std::sqrt(square(m) * square(q))) / least_singular_value(a, rank);
+  auto const magnified = (std::sqrt(square(a)) + std::sqrt(square(m) * square(q))) / min_singular_value(a, rank);
   return (magnified + 4 * std::sqrt(static_cast<double>(rank)) + 4) * 0x1p-24 * std::sqrt(square(m));
 }
 

@@ -20,9 +20,9 @@ namespace support {
 template <class In, class C>
 class trial {
  public:
-  explicit trial(C codec, pith::shape dims, pith::tensor_id whose = {0x5eed, 1, 0})
+  explicit trial(C codec, pith::shape dims, pith::tensor_id owner = {0x5eed, 1, 0})
       : codec_(std::move(codec)),
-        state_(pith::make_state<In>(pith::seq, codec_, dims, whose)),
+        state_(pith::make_state<In>(pith::seq, codec_, dims, owner)),
         memory_(pith::workspace_bytes<In>(pith::seq, codec_, dims)) {}
 
   /// The payload of the next step. It is written over `garbage`.

@@ -23,7 +23,7 @@ inline void rotate(std::vector<double>& a, std::size_t rank, std::size_t i, std:
 }
 
 /// The least singular value of an n x rank matrix, row-major. Thirty sweeps are more than enough.
-inline double least_singular_value(std::vector<double> a, std::size_t rank) {
+inline double min_singular_value(std::vector<double> a, std::size_t rank) {
   for (int sweep = 0; sweep < 30; ++sweep) {
     for (std::size_t i = 0; i < rank; ++i) {
       for (std::size_t j = i + 1; j < rank; ++j) rotate(a, rank, i, j);

@@ -65,7 +65,7 @@ struct thread_team {
   }
 
   void random(pith::draws const& from, std::uint64_t first, std::uint32_t octets, std::uint16_t* to) const {
-    for_each(octets, [&](std::uint32_t j) { pith::lone_thread().random(pith::draws(from), first + j, 1, to + 8 * j); });
+    for_each(octets, [&](std::uint32_t j) { pith::serial_team().random(pith::draws(from), first + j, 1, to + 8 * j); });
   }
 
   template <class Count, class Keep>
@@ -91,20 +91,20 @@ struct thread_team {
   }
 
   template <std::floating_point A, class Count>
-  void negatives(A const* x, Count n, std::uint8_t* bytes) const {
+  void pack_signs(A const* x, Count n, std::uint8_t* bytes) const {
     for_each_run(n, pith::detail::is_vector_aligned(x), [=](std::uint32_t i, auto const& run) {
       bytes[i / pith::detail::octet] = pith::detail::negative_byte(run.read(x + i), run.count());
     });
   }
 
   template <std::floating_point A, class Count>
-  std::uint32_t at_least(A const* x, Count n, pith::detail::bits_of<A> least, std::uint32_t* to) const {
+  std::uint32_t filter_magnitude(A const* x, Count n, pith::detail::bits_of<A> least, std::uint32_t* to) const {
     return compact(
         n, [=](std::uint32_t i) { return pith::detail::magnitude_bits(x[i]) >= least; },
         [=](std::uint32_t i, std::uint32_t place) { to[place] = i; });
   }
 
-  void tally(std::uint32_t* bins, std::uint32_t i, bool holds) const { add(bins + i, holds ? 1 : 0); }
+  void count_into(std::uint32_t* bins, std::uint32_t i, bool holds) const { add(bins + i, holds ? 1 : 0); }
   std::uint32_t add(std::uint32_t* word, std::uint32_t amount) const {
     return std::atomic_ref(*word).fetch_add(amount, std::memory_order_relaxed);
   }

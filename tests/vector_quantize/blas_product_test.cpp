@@ -48,7 +48,7 @@ std::shared_ptr<pca_basis const> basis_of(std::uint64_t slice) {
   return std::make_shared<pca_basis const>(pca_basis::fit(samples, {.components = 7}));
 }
 
-double most_of(std::vector<double> const& x) {
+double largest(std::vector<double> const& x) {
   double most = 0;
   for (auto const v : x) most = std::max(most, std::abs(v));
   return most;
@@ -69,7 +69,7 @@ TEST_CASE_TEMPLATE("whichever product a rank encodes with, all receive the same 
     // means are rounded to In.
     auto const bound =
         2 * 30 * std::sqrt(30.0) * 16 * std::sqrt(7.0) * roundoff<pith::accum<In>>() + 32 * roundoff<In>();
-    CHECK(most_of(minus(widen(ours[0]), widen(theirs[0]))) <= bound);
+    CHECK(largest(minus(widen(ours[0]), widen(theirs[0]))) <= bound);
     CHECK(pca(basis).name() == pca(basis, blas_product()).name());
   }
 }

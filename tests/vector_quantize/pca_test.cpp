@@ -180,7 +180,7 @@ TEST_CASE("the sum travels: d numbers a slice, float for all but double") {
   CHECK(pith::payload_bytes<double>(c, {100}) == 25 * sizeof(double));
   CHECK(pith::payload_bytes<float>(c, {0}) == 0);
   auto const moves = pith::detail::transfer_of<float>(c, 0, {100}, 4);
-  CHECK(moves == pith::transfer{pith::transport::sum, pith::element_kind::f32, 25});
+  CHECK(moves == pith::transfer{pith::transport::all_reduce_sum, pith::element_kind::f32, 25});
   auto state = pith::make_state<float>(pith::seq, c, {100});
   auto count = pith::detail::field_counter();
   state.replicated().fields(count);
@@ -310,12 +310,12 @@ TEST_CASE("levels of components sum in flight: a byte each for up to 127 ranks")
     return pith::detail::transfer_of<float>(codec, round, {100}, ranks);
   };
   REQUIRE(ternary.rounds({100}, 4) == 2);
-  CHECK(moves(ternary, 0, 4) == pith::transfer{pith::transport::max, pith::element_kind::f32, 1});
-  CHECK(moves(ternary, 1, 127) == pith::transfer{pith::transport::sum, pith::element_kind::i8, 25});
-  CHECK(moves(ternary, 1, 128) == pith::transfer{pith::transport::sum, pith::element_kind::i32, 25});
+  CHECK(moves(ternary, 0, 4) == pith::transfer{pith::transport::all_reduce_max, pith::element_kind::f32, 1});
+  CHECK(moves(ternary, 1, 127) == pith::transfer{pith::transport::all_reduce_sum, pith::element_kind::i8, 25});
+  CHECK(moves(ternary, 1, 128) == pith::transfer{pith::transport::all_reduce_sum, pith::element_kind::i32, 25});
   auto const votes = pca(basis) | pith::summed_sign();
   CHECK(votes.rounds({100}, 4) == 1);
-  CHECK(moves(votes, 0, 4) == pith::transfer{pith::transport::sum, pith::element_kind::i8, 25});
+  CHECK(moves(votes, 0, 4) == pith::transfer{pith::transport::all_reduce_sum, pith::element_kind::i8, 25});
   static_assert(!pith::collective<decltype(pca(basis) | pith::terngrad()), float, pith::seq_executor>);
 }
 

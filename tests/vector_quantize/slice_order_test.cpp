@@ -52,7 +52,7 @@ TEST_CASE("a walk goes to the same places wherever it begins and ends") {
         for (auto count : {std::uint64_t{0}, std::uint64_t{1}, (c.n() - first) / 2, c.n() - first}) {
           auto seen = std::vector<std::uint64_t>(count, ~std::uint64_t{0});
           unsigned calls = 0;
-          order.walk(pith::lone_thread(), first, static_cast<std::uint32_t>(count),
+          order.walk(pith::serial_team(), first, static_cast<std::uint32_t>(count),
                      [&](std::uint32_t i, std::uint64_t place) { seen.at(i) = place, ++calls; });
           REQUIRE(calls == count);
           for (std::uint64_t i = 0; i < count; ++i) REQUIRE(seen[i] == order(first + i));

@@ -27,12 +27,12 @@ using any = pith::any_codec<In, pith::seq_executor>;
 /// A codec with all that frames of one tensor take.
 template <class In, class C = any<In>>
 struct desk {
-  desk(C c, pith::shape d, pith::tensor_id whose = {7, 5, 3})
+  desk(C c, pith::shape d, pith::tensor_id owner = {7, 5, 3})
       : codec(std::move(c)),
         dims(d),
-        state(pith::make_state<In>(pith::seq, codec, dims, whose)),
+        state(pith::make_state<In>(pith::seq, codec, dims, owner)),
         memory(wire::workspace_bytes<In>(pith::seq, codec, dims)) {}
-  desk(char const* text, pith::shape d, pith::tensor_id whose = {7, 5, 3}) : desk(pith::parse<float>(text), d, whose) {}
+  desk(char const* text, pith::shape d, pith::tensor_id owner = {7, 5, 3}) : desk(pith::parse<float>(text), d, owner) {}
 
   std::vector<std::byte> seal(std::vector<In> const& x) {
     auto frame = std::vector<std::byte>(wire::frame_bytes<In>(codec, dims), std::byte{0xa5});
@@ -136,12 +136,12 @@ TEST_CASE("the header tells a reader all that it needs") {
   CHECK(h.element == pith::element_kind::f32);
   CHECK(h.dims == pith::shape{60, 6});
   CHECK(h.step == 2);
-  CHECK(h.whose.seed == 42);
-  CHECK(h.whose.tensor == 9);
-  CHECK(h.whose.rank == 2);
+  CHECK(h.owner.seed == 42);
+  CHECK(h.owner.tensor == 9);
+  CHECK(h.owner.rank == 2);
   CHECK(h.payload_bytes == 6 * sizeof(float));
 
-  auto receiver = desk<float>(h.codec.c_str(), h.dims, h.whose);  // its state is at step 0
+  auto receiver = desk<float>(h.codec.c_str(), h.dims, h.owner);  // its state is at step 0
   CHECK(same_bytes(receiver.open(frame), sender.open(frame)));
   auto stranger = desk<float>(h.codec.c_str(), h.dims, {1, 1, 1});
   auto x = std::vector<float>(60);

@@ -50,7 +50,7 @@ void agrees(std::filesystem::path const& path) {
   auto const frame = read_file(path);
   auto const h = pith::wire::read_header(pith::span<std::byte const>(frame));
   auto const codec = pith::parse<In>(h.codec);
-  auto state = pith::make_state<In>(pith::seq, codec, h.dims, h.whose);
+  auto state = pith::make_state<In>(pith::seq, codec, h.dims, h.owner);
   auto memory = std::vector<std::byte>(pith::wire::workspace_bytes<In>(pith::seq, codec, h.dims));
   auto ws = pith::workspace<>(memory);
 

@@ -175,8 +175,8 @@ class rated : public codec_base {
                            accum<In> factor, values_on<E, In> x, auto const& replicated) const {
     detail::decode_sum<In>(codec_, cx, in, stride, ranks, factor, x, replicated);
   }
-  std::uint64_t most_entries(shape const& dims) const requires detail::counts_entries<C> {
-    return is_dense_ ? 0 : codec_.most_entries(dims);
+  std::uint64_t max_entries(shape const& dims) const requires detail::counts_entries<C> {
+    return is_dense_ ? 0 : codec_.max_entries(dims);
   }
   template <class In, executor E>
     requires detail::may_hold_entries<C, In, E>

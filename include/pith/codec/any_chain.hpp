@@ -198,7 +198,7 @@ class any_chain : public codec_base {
     detail::decode_stages(tail(), cx, sections(cx.dims, in), x, replicated, add_up);
   }
   /// The maximum number of entries that the first stage emits. The later stages encode the values of these entries.
-  std::uint64_t most_entries(shape const& dims) const { return stages_[0].most_entries(dims); }
+  std::uint64_t max_entries(shape const& dims) const { return stages_[0].max_entries(dims); }
   void decode_payload_entries(context<In, E> const& cx, span_on<E, std::byte const> payload,
                               ext::selected_entries<In> const& to, states const& replicated) const {
     require_stages(replicated);

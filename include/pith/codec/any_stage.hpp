@@ -152,7 +152,7 @@ class any_stage {
   }
 
   /// The maximum number of (index, value) entries that the stage emits; 0 if the stage does not emit entries.
-  std::uint64_t most_entries(shape const& dims) const { return self_->most_entries(dims); }
+  std::uint64_t max_entries(shape const& dims) const { return self_->max_entries(dims); }
   void decode_entries(context<In, E> const& cx, encoded_on<E, In const> y, selected const& to) const {
     self_->decode_entries(cx, y, to);
   }
@@ -186,7 +186,7 @@ class any_stage {
     virtual void select_from(context<In, E> const&, source const&, selected const&, span_on<E, std::byte>) const = 0;
     virtual void write_back(context<In, E> const&, source const&, selected const&, In const*) const = 0;
     virtual void decode_sum(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) const = 0;
-    virtual std::uint64_t most_entries(shape const&) const = 0;
+    virtual std::uint64_t max_entries(shape const&) const = 0;
     virtual void decode_entries(context<In, E> const&, encoded_on<E, In const>, selected const&) const = 0;
   };
 
@@ -264,7 +264,7 @@ class any_stage {
         stage.decode_sum(cx, gathered_on<E, out>{view<out const>(cx, in), in.stride, in.ranks}, factor, x);
       }
     }
-    std::uint64_t most_entries(shape const& dims) const override { return detail::most_entries<In, E>(stage, dims); }
+    std::uint64_t max_entries(shape const& dims) const override { return detail::max_entries<In, E>(stage, dims); }
     void decode_entries(context<In, E> const& cx, [[maybe_unused]] encoded_on<E, In const> y,
                         [[maybe_unused]] selected const& to) const override {
       if constexpr (detail::emits_entries<S, In, E>) {

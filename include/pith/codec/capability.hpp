@@ -41,9 +41,6 @@ struct codec_traits {
   bool affine = false;
   /// Payloads and states are bitwise equal on all executors, instruction sets and compilers.
   bool reproducible = false;
-  /// Let (C_b, D_b) be this codec at a smaller rate. Then D_b(C_b(D(C(x)))) = D_b(C_b(x)), so a decoded payload can be
-  /// encoded again at a smaller rate without further loss.
-  bool nestable = false;
   /// decode_sum returns the ranks' majority vote instead of a sum.
   bool votes = false;
   /// The values are ternary symbols of two bits.

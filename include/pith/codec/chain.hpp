@@ -159,8 +159,8 @@ class chain : public codec_base {
   }
 
   /// The maximum number of entries that the first stage emits. The later stages encode the values of these entries.
-  std::uint64_t most_entries(shape const& dims) const requires detail::counts_entries<detail::stage_at<0, S...>> {
-    return get<0>().most_entries(dims);
+  std::uint64_t max_entries(shape const& dims) const requires detail::counts_entries<detail::stage_at<0, S...>> {
+    return get<0>().max_entries(dims);
   }
   template <class In, executor E>
     requires(detail::emits_entries<detail::stage_at<0, S...>, In, E> && !detail::states_of<In, E, S...>::any_replicated)

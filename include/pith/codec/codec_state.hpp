@@ -28,25 +28,25 @@ class codec_state {
   using element = In;
   using feedback_places = detail::feedback_places<accum<In>>;
 
-  codec_state(E const& exec, C const& codec, shape const& dims, tensor_id const& whose)
+  codec_state(E const& exec, C const& codec, shape const& dims, tensor_id const& owner)
       : dims_(dims),
-        whose_(whose),
+        owner_(owner),
         step_(exec, 1),
         arrived_(exec, 1),
         replicated_(make_replicated<In>(exec, codec, id(), dims)),
         local_(make_local<In>(exec, codec, dims)) {
-    detail::require(whose.tensor < 1u << 24, "make_state: tensor must be below 2^24, got ", whose.tensor);
+    detail::require(owner.tensor < 1u << 24, "make_state: tensor must be below 2^24, got ", owner.tensor);
   }
 
   shape const& dims() const { return dims_; }
-  tensor_id const& whose() const { return whose_; }
+  tensor_id const& owner() const { return owner_; }
   auto& replicated() { return replicated_; }
   auto& local() { return local_; }
 
   /// A pointer into E's memory, to the number of steps so far.
   std::uint64_t* steps() const { return step_.data(); }
   /// The id of this rank's encoding in the current step.
-  encoding_id id() const { return {step_.data(), whose_.seed, 0, whose_.tensor, whose_.rank, 0, 0, arrived_.data()}; }
+  encoding_id id() const { return {step_.data(), owner_.seed, 0, owner_.tensor, owner_.rank, 0, 0, arrived_.data()}; }
 
   /// The context of a call in the current step.
   context<In, E> context_on(E const& exec, workspace_on<E>& ws, unsigned ranks = 1) const {
@@ -71,7 +71,7 @@ class codec_state {
   }
   /// Replaces the states of codec `own` with `made`, the states of codec `next` for the same tensor. The step does not
   /// change. The feedback of `own` is kept (detail/feedback_places.hpp).
-  void become(E const& exec, C const& own, C const& next, codec_state made, unsigned ranks) {
+  void replace(E const& exec, C const& own, C const& next, codec_state made, unsigned ranks) {
     owe(detail::move_feedback(exec, owed(own, ranks), made.feedback(next, ranks), dims_.n));
     replicated_ = std::move(made.replicated_);
     local_ = std::move(made.local_);
@@ -94,10 +94,10 @@ class codec_state {
   }
 
  private:
-  detail::feedback_scope whole(unsigned ranks) const { return {0, dims_.n, 1, whose_.rank, ranks}; }
+  detail::feedback_scope whole(unsigned ranks) const { return {0, dims_.n, 1, owner_.rank, ranks}; }
 
   shape dims_;
-  tensor_id whose_;
+  tensor_id owner_;
   buffer<std::uint64_t, E> step_;
   buffer<std::uint32_t, E> arrived_;
   replicated_of<C, In, E> replicated_;
@@ -107,14 +107,14 @@ class codec_state {
 
 /// Creates the state of `codec` for a tensor with shape `dims`. The function allocates, so call it once per tensor.
 template <class In, executor E, class C>
-codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dims, tensor_id const& whose = {}) {
+codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dims, tensor_id const& owner = {}) {
   static_assert(real<In>, "pith: the elements of a gradient are float, double, half or bfloat16");
   static_assert(
       !real<In> || detail::exchangeable<C, In, E>,
       "pith: make_state<In>(exec, c, shape) needs a codec c of In: a stage (call pith::explain_stage<C, In>()), "
       "error_feedback(c), bypass(c, n) or a collective");
   explain_facets<C, In, E>();
-  return {exec, codec, dims, whose};
+  return {exec, codec, dims, owner};
 }
 
 }}  // namespace pith::PITH_ABI

@@ -40,17 +40,17 @@ namespace pith { inline namespace PITH_ABI {
 template <real In, class C = any_codec<In>, executor E = seq_executor>
 class compressor {
  public:
-  /// `whose` contains the seed, tensor and rank, on which the codec's random numbers depend.
-  compressor(E const& exec, C codec, shape const& dims, tensor_id const& whose = {})
+  /// `owner` contains the seed, tensor and rank, on which the codec's random numbers depend.
+  compressor(E const& exec, C codec, shape const& dims, tensor_id const& owner = {})
       : exec_(exec),
         codec_(std::move(codec)),
-        state_(make_state<In>(exec_, codec_, dims, whose)),
+        state_(make_state<In>(exec_, codec_, dims, owner)),
         payload_(exec_, pith::payload_bytes<In>(codec_, dims)),
         scratch_(exec_, workspace_bytes<In>(exec_, codec_, dims)),
         sent_step_(exec_, 1) {}
   /// Makes a compressor that runs on the calling thread.
-  compressor(C codec, shape const& dims, tensor_id const& whose = {}) requires std::same_as<E, seq_executor>
-      : compressor(seq, std::move(codec), dims, whose) {}
+  compressor(C codec, shape const& dims, tensor_id const& owner = {}) requires std::same_as<E, seq_executor>
+      : compressor(seq, std::move(codec), dims, owner) {}
 
   /// Begins the next step and encodes `x`, which has dims().n elements. The returned payload is valid until the next
   /// call.
@@ -96,7 +96,7 @@ class compressor {
     state_.fields(saved);
     return detail::save_states(state_words(), saved.bytes);
   }
-  /// Restores a state that export_state returned for a compressor with the same codec, shape and `whose`. The executor
+  /// Restores a state that export_state returned for a compressor with the same codec, shape and `owner`. The executor
   /// and the library's minor version may differ. To restore a codec at another rate, use a gradient_exchange.
   ///
   ///   errors      std::invalid_argument, before any change, if the bytes are not a state or are damaged, or if the
@@ -126,7 +126,7 @@ class compressor {
   std::string state_words() {
     auto fields = detail::field_describer();
     state_.fields(fields);
-    auto const& [seed, tensor, rank] = state_.whose();
+    auto const& [seed, tensor, rank] = state_.owner();
     auto const described =
         detail::text(tensor, " of ", dims().n, " elements in ", dims().rows, " rows, codec ", codec_.name());
     return detail::text("compressor\nrank ", rank, "\nseed ", seed, "\nelements of ", element_name<In>(), '\n',
@@ -142,8 +142,8 @@ class compressor {
 
 /// Makes a compressor for gradients with element type In.
 template <real In, executor E, class C>
-compressor<In, C, E> make_compressor(E const& exec, C codec, shape const& dims, tensor_id const& whose = {}) {
-  return {exec, std::move(codec), dims, whose};
+compressor<In, C, E> make_compressor(E const& exec, C codec, shape const& dims, tensor_id const& owner = {}) {
+  return {exec, std::move(codec), dims, owner};
 }
 
 }}  // namespace pith::PITH_ABI

@@ -12,7 +12,7 @@ struct bounded {};        ///< error_bound: |D(C(x)) - x| <= error_bound for eac
 struct rate {};           ///< at: the codec at another rate, which controllers choose
 struct source {};         ///< encode_from: error feedback adds the residual in the pass that encodes
 struct sum {};            ///< decode_sum: one pass decodes and adds the payloads of all ranks
-struct entries {};        ///< most_entries, decode_entries: a sum of sparse payloads reads only their entries
+struct entries {};        ///< max_entries, decode_entries: a sum of sparse payloads reads only their entries
 struct used {};           ///< used_values, used_side_bytes: `compact` removes the unused bytes of a payload
 struct parts {};          ///< granule: a tensor's parts, one per rank, begin at multiples of this number of elements
 struct share {};          ///< contribution: a collective computes a rank's own share from the buffer that it produced

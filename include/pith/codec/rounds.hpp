@@ -85,7 +85,7 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
   } else {
     if (sums(c) == sum_form::none) return {transport::all_gather, element_kind::bytes, payload_bytes<In>(c, dims)};
     auto const kind = value_kind<In>(c);
-    auto const how = is_narrow(kind) ? transport::mean : transport::sum;
+    auto const how = is_narrow(kind) ? transport::all_reduce_mean : transport::all_reduce_sum;
     auto const moves = transfer{how, kind, c.output_shape(dims).n};
     if (auto const payload = payload_bytes<In>(c, dims); payload != moves.bytes()) {
       throw std::invalid_argument(sentence("stage: a summable stage must have no side information, got ",
@@ -102,27 +102,27 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
 template <class In, class C>
 unsigned sum_divisor(C const& c, shape const& dims, unsigned ranks) {
   auto const form = sums(c);
-  if (form == sum_form::none || transfer_of<In>(c, 0, dims, ranks).how == transport::mean) return 1;
+  if (form == sum_form::none || transfer_of<In>(c, 0, dims, ranks).how == transport::all_reduce_mean) return 1;
   return form == sum_form::decode ? ranks : std::bit_ceil(ranks);
 }
 
 /// The factor from the decoded sum to the mean. If the transport computes means, the factor is 1.
 template <class In, class C>
 double mean_factor(C const& c, shape const& dims, unsigned ranks) {
-  if (transfer_of<In>(c, 0, dims, ranks).how == transport::mean) return 1;
+  if (transfer_of<In>(c, 0, dims, ranks).how == transport::all_reduce_mean) return 1;
   return static_cast<double>(sum_divisor<In>(c, dims, ranks)) / ranks;
 }
 
 /// True if a rank receives the other ranks' buffers separately, instead of a sum, maximum or mean.
-constexpr bool comes_apart(transport how) {
-  return how != transport::sum && how != transport::max && how != transport::mean;
+constexpr bool is_separate(transport how) {
+  return how != transport::all_reduce_sum && how != transport::all_reduce_max && how != transport::all_reduce_mean;
 }
 
 /// The number of pieces that a rank receives: one from each rank, one from a single rank, or 0 if the transport reduces
 /// the buffers in place.
-constexpr unsigned arrivals(transport how, unsigned ranks) {
-  if (how == transport::swap || how == transport::shift) return 1;
-  return comes_apart(how) ? ranks : 0;
+constexpr unsigned received_pieces(transport how, unsigned ranks) {
+  if (how == transport::pairwise || how == transport::ring_shift) return 1;
+  return is_separate(how) ? ranks : 0;
 }
 
 /// The number of pieces that a rank produces: one per rank, or one for all ranks.
@@ -130,7 +130,7 @@ constexpr unsigned pieces(transport how, unsigned ranks) { return how == transpo
 
 /// The bytes of one piece of a round. A piece that arrives separately is padded, so that the next piece is aligned.
 constexpr std::size_t padded_bytes(transfer const& moves) {
-  return comes_apart(moves.how) ? align_up(moves.bytes(), section_alignment) : moves.bytes();
+  return is_separate(moves.how) ? align_up(moves.bytes(), section_alignment) : moves.bytes();
 }
 
 /// The size of a mean's buffer, which is padded so that each rank has an aligned piece of equal size.
@@ -145,8 +145,8 @@ struct round_bytes {
 constexpr round_bytes bytes_of(transfer const& moves, unsigned all) {
   auto const ranks = moves.among.ranks(all);
   auto const piece = padded_bytes(moves);
-  if (moves.how == transport::mean) return {divisible(piece, ranks), divisible(piece, ranks)};
-  return {piece * pieces(moves.how, ranks), piece * arrivals(moves.how, ranks)};
+  if (moves.how == transport::all_reduce_mean) return {divisible(piece, ranks), divisible(piece, ranks)};
+  return {piece * pieces(moves.how, ranks), piece * received_pieces(moves.how, ranks)};
 }
 
 template <class In, class C, class E>

@@ -236,7 +236,7 @@ bool has_segments_of(C const& codec, segment_table<E> const& table) {
 
 /// Places tensors one after another, and gives them the numbers 0, 1, 2, ... Payloads begin at multiples of 8 bytes.
 template <class In, class C>
-std::vector<tensor_place> in_a_row(C const& codec, std::vector<shape> const& tensors) {
+std::vector<tensor_place> contiguous_places(C const& codec, std::vector<shape> const& tensors) {
   auto places = std::vector<tensor_place>();
   auto next = tensor_place();
   for (auto const& dims : tensors) {
@@ -258,10 +258,10 @@ segment_table<E> make_segments(E const& exec, C const& codec, std::vector<tensor
   return {exec, std::move(tensors), std::move(segments), std::move(before)};
 }
 
-/// Places tensors with `in_a_row` and builds their table.
+/// Places tensors with `contiguous_places` and builds their table.
 template <class In, executor E, class C>
 segment_table<E> make_segments(E const& exec, C const& codec, std::vector<shape> const& tensors) {
-  return make_segments<In>(exec, codec, in_a_row<In>(codec, tensors));
+  return make_segments<In>(exec, codec, contiguous_places<In>(codec, tensors));
 }
 
 }}  // namespace pith::PITH_ABI

@@ -158,7 +158,7 @@ class g_top_k : public detail::sparse_exchange {
     auto const plan = detail::merge_rounds(ranks);
     auto const k = kept(dims.n);
     auto const bytes = detail::pairs_bytes<In>(k, plan.returns_result(r) ? k : 0);
-    return {transport::swap, element_kind::bytes, bytes, plan.distance(r)};
+    return {transport::pairwise, element_kind::bytes, bytes, plan.distance(r)};
   }
   template <real In, executor E>
   std::size_t exchange_scratch_bytes(E const&, shape const& dims, unsigned) const {

@@ -33,7 +33,7 @@ PITH_HD inline double unfused_product(double share, double x) {
 /// two doubles is not exact, so `unfused_product` computes it.
 template <class In>
 struct share_source {
-  static constexpr bool keeps = false;
+  static constexpr bool stores_residual = false;
   using A = accum<In>;
 
   In const* sum;
@@ -146,7 +146,7 @@ class ring : public detail::codec_exchange<C> {
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
-    auto const room = most_bytes<In>(dims.n);
+    auto const room = max_bytes<In>(dims.n);
     return base::template local_with<In>(exec, dims, between<E>{{exec, room}, {exec, room}, {exec, room}});
   }
 
@@ -155,7 +155,7 @@ class ring : public detail::codec_exchange<C> {
   unsigned contributing_round(unsigned ranks) const { return 2 * ranks - 1; }
   template <class In>
   transfer round(unsigned, shape const& dims, unsigned ranks) const {
-    return {transport::shift, element_kind::bytes, part_bytes<In>(parts(dims, ranks)), 1};
+    return {transport::ring_shift, element_kind::bytes, part_bytes<In>(parts(dims, ranks)), 1};
   }
   template <class In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
@@ -223,9 +223,9 @@ class ring : public detail::codec_exchange<C> {
   static constexpr bool takes_source = detail::encodes_from<C, In, E, detail::share_source<In>> ||
                                        detail::encodes_payload_from<C, In, E, detail::share_source<In>>;
 
-  static constexpr std::uint64_t least_part = 512;
+  static constexpr std::uint64_t min_part = 512;
 
-  std::uint64_t granule() const { return detail::common_granule(detail::part_granule(wrapped()), least_part); }
+  std::uint64_t granule() const { return detail::common_granule(detail::part_granule(wrapped()), min_part); }
   tensor_parts parts(shape const& dims, unsigned ranks) const { return {dims.n, 2 * ranks, granule()}; }
 
   template <class In>
@@ -235,7 +235,7 @@ class ring : public detail::codec_exchange<C> {
   /// The total size of the parts' payloads, as a maximum over all numbers of ranks. More ranks make smaller parts, so
   /// the loop ends at parts of `granule()` elements, which is the smallest size.
   template <class In>
-  std::size_t most_bytes(std::uint64_t n) const {
+  std::size_t max_bytes(std::uint64_t n) const {
     std::size_t most = 0;
     for (unsigned ranks = 1; n > 0; ++ranks) {
       auto const over = parts({n}, ranks);

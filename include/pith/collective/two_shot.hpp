@@ -86,7 +86,7 @@ class two_shot : public detail::codec_exchange<First> {
     using second = detail::part_state<local_of<Second, In, E>>;
     auto const all = shape{dims.n};  // a part of a matrix is a vector too
     return base::template local_with<In>(exec, dims, second{pith::make_local<In>(exec, second_, all), all.n, granule()},
-                                         detail::part_payload<E>{{exec, most_bytes<In>(all)}});
+                                         detail::part_payload<E>{{exec, max_bytes<In>(all)}});
   }
 
   unsigned rounds(shape const&, unsigned) const { return 2; }
@@ -138,7 +138,7 @@ class two_shot : public detail::codec_exchange<First> {
   /// The largest payload size of a part. If Second is lossless for small tensors, the payload of a small part may be
   /// larger than the payload of the whole tensor.
   template <class In>
-  std::size_t most_bytes(shape const& all) const {
+  std::size_t max_bytes(shape const& all) const {
     auto const dense = second_.is_lossless({granule()}) ? value_bytes<In>(all.n) : 0;
     return std::max(dense, pith::payload_bytes<In>(second_, all));
   }

@@ -34,7 +34,7 @@ struct communicator_memory : host_memory {
   template <class Body>
   void for_each_block(std::uint64_t blocks, Body const& body) const {
     auto memory = typename Body::memory();
-    for (std::uint64_t b = 0; b < blocks; ++b) body(lone_thread(), memory, b);
+    for (std::uint64_t b = 0; b < blocks; ++b) body(serial_team(), memory, b);
   }
 };
 

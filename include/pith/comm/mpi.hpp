@@ -83,7 +83,7 @@ class mpi_communicator {
   mpi_request all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_gather(mine.size(), all.size());
     auto request = begin(exec, {kind::all_gather}, mine.size());
-    for_each_piece(mine.size(), most_each(), [&](std::size_t at, int n) {
+    for_each_piece(mine.size(), max_piece(), [&](std::size_t at, int n) {
       auto const [count, type] = request.strided(n, mine.size());
       call<E>(request, MPI_Iallgather, MPI_Allgather, mine.data() + at, n, MPI_BYTE, all.data() + at, count, type);
     });
@@ -94,7 +94,7 @@ class mpi_communicator {
   mpi_request all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_to_all(mine.size(), all.size());
     auto request = begin(exec, {kind::all_to_all}, mine.size());
-    for_each_piece(mine.size() / size(), most_each(), [&](std::size_t at, int n) {
+    for_each_piece(mine.size() / size(), max_piece(), [&](std::size_t at, int n) {
       auto const [count, type] = request.strided(n, mine.size() / size());
       call<E>(request, MPI_Ialltoall, MPI_Alltoall, mine.data() + at, count, type, all.data() + at, count, type);
     });
@@ -186,8 +186,8 @@ class mpi_communicator {
     link_.check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
     link_.use(comm_, rank(), size_);
     link_.check(MPI_Query_thread(&threads_), "MPI_Query_thread");
-    detail::require(size_ <= detail::ranked_number::most_ranks, "mpi_communicator: 'comm' must have at most ",
-                    detail::ranked_number::most_ranks, " ranks, got ", size_);
+    detail::require(size_ <= detail::ranked_number::max_ranks, "mpi_communicator: 'comm' must have at most ",
+                    detail::ranked_number::max_ranks, " ranks, got ", size_);
   }
 
   static MPI_Comm duplicate(MPI_Comm comm, timeout_duration timeout) {
@@ -263,7 +263,7 @@ class mpi_communicator {
     for (std::size_t at = 0; at < n; at += most) f(at, static_cast<int>(std::min(most, n - at)));
   }
   /// The largest number of elements that each rank sends in one MPI call.
-  std::size_t most_each() const { return std::max<std::size_t>(most_ / size(), 1); }
+  std::size_t max_piece() const { return std::max<std::size_t>(most_ / size(), 1); }
 
   detail::mpi_link link_;
   std::size_t most_;

@@ -18,8 +18,8 @@ constexpr timeout_duration default_timeout = std::chrono::minutes(30);
 
 namespace detail {
 
-inline void require_timeout(char const* whose, timeout_duration timeout) {
-  require(timeout.count() > 0, whose, ": timeout must be above 0 s, got ", timeout.count(), " s");
+inline void require_timeout(char const* call, timeout_duration timeout) {
+  require(timeout.count() > 0, call, ": timeout must be above 0 s, got ", timeout.count(), " s");
 }
 
 /// Converts the ranks for which a call waits to text for an error message. If the list is empty, the ranks are unknown.

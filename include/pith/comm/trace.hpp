@@ -102,7 +102,7 @@ class span_log {
  public:
   explicit span_log(exchange_trace* trace) : trace_(trace) {}
 
-  void lay_out(std::size_t buckets) { seconds_.assign(buckets, {}); }
+  void set_layout(std::size_t buckets) { seconds_.assign(buckets, {}); }
   void begin_step() {
     for (auto& s : seconds_) s = {};
   }

@@ -18,14 +18,14 @@ namespace pith { inline namespace PITH_ABI {
 /// Compression factors in ascending order, called rungs. With the factor f, a rank sends 1 / f of the elements.
 class factor_ladder {
  public:
-  static constexpr std::size_t most_rungs = 24;
+  static constexpr std::size_t max_rungs = 24;
 
   /// The factors `first` x (1, 2, 2^2, 2^4, 2^8 ...), capped at `last`. For example, first = 10 and last = 1000 give
   /// the factors 10, 20, 40, 160, 1000.
   static factor_ladder exponential(double first, double last) {
     require_last("exponential", first, last);
     auto rungs = std::vector<double>{first};
-    for (double by = 2; rungs.back() < last && rungs.size() <= most_rungs; by *= by)
+    for (double by = 2; rungs.back() < last && rungs.size() <= max_rungs; by *= by)
       rungs.push_back(std::min(first * by, last));
     return factor_ladder(std::move(rungs));
   }
@@ -35,13 +35,13 @@ class factor_ladder {
     require_last("geometric", first, last);
     detail::require(1 < by && by < HUGE_VAL, "factor_ladder::geometric: by must be finite and above 1, got ", by);
     auto rungs = std::vector<double>{first};
-    while (rungs.back() < last && rungs.size() <= most_rungs) rungs.push_back(std::min(rungs.back() * by, last));
+    while (rungs.back() < last && rungs.size() <= max_rungs) rungs.push_back(std::min(rungs.back() * by, last));
     return factor_ladder(std::move(rungs));
   }
 
   explicit factor_ladder(std::vector<double> rungs) : rungs_(std::move(rungs)) {
-    detail::require(!rungs_.empty() && rungs_.size() <= most_rungs, "factor_ladder: the ladder must have 1 to ",
-                    most_rungs, " rungs, got ", rungs_.size());
+    detail::require(!rungs_.empty() && rungs_.size() <= max_rungs, "factor_ladder: the ladder must have 1 to ",
+                    max_rungs, " rungs, got ", rungs_.size());
     for (std::size_t i = 0; i < rungs_.size(); ++i) {
       auto const before = i == 0 ? 1 : rungs_[i - 1];
       detail::require(std::isfinite(rungs_[i]) && rungs_[i] > before, "factor_ladder: rung ", i,
@@ -68,7 +68,7 @@ enum class gain_average : std::uint8_t { of_energies, of_quotients };
 
 struct gravac_options {
   factor_ladder ladder = factor_ladder::exponential(10, 1000);
-  double least_gain = 0.7;     ///< smallest gain with which a factor is used
+  double min_gain = 0.7;       ///< smallest gain with which a factor is used
   double saturation = 0.01;    ///< relative difference up to which two gains, or two throughputs, count as equal
   std::uint32_t window = 500;  ///< steps between two moves on the ladder
   double smoothing = 0.04;     ///< weight of a new value in an average; the paper uses smoothing_for(ranks)
@@ -83,8 +83,8 @@ struct gravac_options {
 
 /// Measures the gains of two factors of a ladder, a lower and a higher one. The gain of a factor is the share of |p|^2
 /// that compression by this factor keeps, where p is the encoder's input. Each step uses the higher factor if its gain
-/// is at least `least_gain`. Otherwise, the step uses the lower factor if the lower factor's gain is at least
-/// `least_gain`. Otherwise, the step is dense. After each window of steps, the lower factor is set to the higher factor
+/// is at least `min_gain`. Otherwise, the step uses the lower factor if the lower factor's gain is at least
+/// `min_gain`. Otherwise, the step is dense. After each window of steps, the lower factor is set to the higher factor
 /// if both gains are equal up to `saturation`. Then the higher factor moves up the ladder. The throughput of a factor
 /// is gain / (seconds per step). The search ends when the two highest throughputs are equal up to `saturation`.
 ///
@@ -103,7 +103,7 @@ class gravac {
   explicit gravac(gravac_options options = {}) : options_(std::move(options)) {
     using detail::require;
     auto const& o = options_;
-    require(0 < o.least_gain && o.least_gain <= 1, "gravac: least_gain must be in (0, 1], got ", o.least_gain);
+    require(0 < o.min_gain && o.min_gain <= 1, "gravac: min_gain must be in (0, 1], got ", o.min_gain);
     require(0 <= o.saturation && o.saturation < 1, "gravac: saturation must be in [0, 1), got ", o.saturation);
     require(0 < o.smoothing && o.smoothing <= 1, "gravac: smoothing must be in (0, 1], got ", o.smoothing);
     require(o.window >= 1 && o.samples >= 1 && o.fresh_windows >= 1,
@@ -115,7 +115,7 @@ class gravac {
 
   std::string name() const {
     return detail::text("gravac(", detail::shortest(options_.ladder[0]), "..",
-                        detail::shortest(options_.ladder[top_rung()]), ",", detail::shortest(options_.least_gain), ")");
+                        detail::shortest(options_.ladder[top_rung()]), ",", detail::shortest(options_.min_gain), ")");
   }
 
   void observe(step_report const& seen) {
@@ -124,7 +124,7 @@ class gravac {
     auto const is_known = note_gains(seen);
     if (is_known) note_throughput(seen.seconds);
     auto const watched = state_.is_saturated != 0 ? state_.high : state_.low;
-    state_.below = gain_of(watched) < options_.least_gain ? state_.below + 1 : 0;
+    state_.below = gain_of(watched) < options_.min_gain ? state_.below + 1 : 0;
     if (++state_.in_window >= options_.window) end_window();
     state_.sent = is_known ? row() : dense;
   }
@@ -177,13 +177,13 @@ class gravac {
     std::uint64_t seen = 0, samples = 0, last = 0;
   };
   struct state {
-    std::array<rung, factor_ladder::most_rungs> rungs = {};
+    std::array<rung, factor_ladder::max_rungs> rungs = {};
     double learning_rate = 0;
     std::uint64_t step = 0;
     std::uint32_t low = 0, high = 0;  ///< the two measured factors
     std::uint32_t sent = dense;       ///< the factor of the next step; the first step is dense
     std::uint32_t in_window = 0;      ///< steps of the current window so far
-    std::uint32_t below = 0;          ///< consecutive steps with a gain below least_gain
+    std::uint32_t below = 0;          ///< consecutive steps with a gain below min_gain
     std::uint32_t is_saturated = 0;
   };
 
@@ -254,7 +254,7 @@ class gravac {
   /// The factor for the next step.
   std::uint32_t row() const {
     for (auto const r : {state_.high, state_.low}) {
-      if (gain_of(r) >= options_.least_gain) return r;
+      if (gain_of(r) >= options_.min_gain) return r;
     }
     return dense;
   }

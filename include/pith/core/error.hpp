@@ -34,7 +34,7 @@ namespace pith { inline namespace PITH_ABI {
 namespace detail {
 
 template <class N, class... Format>
-PITH_SELDOM std::string numeral(N value, Format... format) {
+PITH_NOINLINE std::string numeral(N value, Format... format) {
   char room[32];
   return std::string(room, std::to_chars(room, room + sizeof room, value, format...).ptr);
 }
@@ -51,7 +51,7 @@ template <class N>
   requires(std::is_arithmetic_v<N>)
 std::string written(N value) { return numeral(+value); }
 
-PITH_SELDOM inline void append(std::string& joined, std::string_view words) { joined += words; }
+PITH_NOINLINE inline void append(std::string& joined, std::string_view words) { joined += words; }
 
 template <class... Parts>
 std::string text(Parts const&... parts) {

@@ -20,14 +20,14 @@ PITH_HD inline void fetch_ahead(T const* block, std::uint32_t count) {
 
 /// A source that reads a tensor. A source is an object from which an engine reads the values to encode:
 ///
-///   keeps                            a constant: true if the source stores the next residual (see residual_source)
+///   stores_residual                  a constant: true if the source stores the next residual (see residual_source)
 ///   (i)                              returns value i
 ///   tail(first)                      returns a source that begins at element `first`, for engines that work row by row
 ///   load(team, first, count, room)   returns a pointer to values first .. first + count - 1, which are in the tensor
 ///                                    or are copied to `room`
 template <class In>
 struct plain_source {
-  static constexpr bool keeps = false;
+  static constexpr bool stores_residual = false;
 
   In const* x;
 
@@ -55,33 +55,36 @@ struct plain_source {
 /// values overflows, otherwise the old residual. If such a large residual were stored, the sum would overflow again in
 /// every step.
 template <class A>
-PITH_HD A lasting(A residual) {
+PITH_HD A bounded_residual(A residual) {
   return detail::magnitude(residual) <= (sizeof(A) == 4 ? A(0x1p47) : A(0x1p495)) ? residual : A{0};
 }
 
 /// A source of p = residual + g that stores the next residual (residual write-back): p - sent where that is finite, and
-/// lasting(residual) elsewhere. An engine that encodes all elements calls these functions:
+/// bounded_residual(residual) elsewhere. An engine that encodes all elements calls these functions:
 ///
-///   keep(team, first, count, sent)   stores p - sent as the residual, where `sent` is the decoded payload; may
-///                                    overwrite `sent`
-///   add(i, unsent)                   adds to a stored residual the part of a mean that In, half or bfloat16, cannot
-///                                    hold
+///   store_residual(team, first, count, sent)   stores p - sent as the residual, where `sent` is the decoded payload;
+///                                              may overwrite `sent`
+///   add(i, unsent)                             adds to a stored residual the part of a mean that In, half or bfloat16,
+///                                              cannot hold
 ///
 /// An engine that selects entries calls the following functions, but calls `write_back` only for entries that it sends:
 ///
-///   kept(i)                          returns the stored residual of element i
-///   leave(team, first, count, p)     sets the residual to p where p is finite, and to lasting(residual) elsewhere
-///   without(i, p)                    returns p minus gradient element i: the old residual, up to rounding
-///   write_back(i, value, old, sent)  sets the residual to value - sent if that is finite, else to lasting(old)
+///   old_residual(i)                        returns the stored residual of element i
+///   store_input(team, first, count, p)     sets the residual to p where p is finite, and to bounded_residual(residual)
+///                                          elsewhere
+///   minus_gradient(i, p)                   returns p minus gradient element i: the old residual, up to rounding
+///   write_back(i, value, old, sent)        sets the residual to value - sent if that is finite, else to
+///                                          bounded_residual(old)
 ///
 /// Engines whose threads compute elements in registers call these functions, if the source has them:
 ///
-///   fetch(i)                         returns the values that `keep` reads. An engine fetches many elements before it
-///                                    keeps the first of them, so that their loads run in parallel
-///   keep(i, was, sent)               as `keep` for a block, where `was` is fetch(i)
+///   fetch(i)                               returns the values that `store_residual` reads. An engine fetches many
+///                                          elements before it stores the first residual, so that their loads run in
+///                                          parallel
+///   store_residual(i, element, sent)       as `store_residual` for a block, where `element` is fetch(i)
 template <class In>
 struct residual_source {
-  static constexpr bool keeps = true;
+  static constexpr bool stores_residual = true;
   using A = accum<In>;
 
   In const* g;
@@ -106,7 +109,7 @@ struct residual_source {
     return room;
   }
   template <class Team, class Count>
-  PITH_HD void keep(Team const& team, std::uint64_t first, Count count, A const* sent) const {
+  PITH_HD void store_residual(Team const& team, std::uint64_t first, Count count, A const* sent) const {
     auto const* const gradient = g + first;
     auto* const to = residual + first;
     auto const well =
@@ -117,36 +120,37 @@ struct residual_source {
       auto const gone = run.read(sent + begin);
       run.write(to + begin, [&](std::uint32_t i) {
         auto const unsent = (old[i] + element_cast<A>(own[i])) - gone[i];
-        return is_finite(unsent) ? unsent : lasting(old[i]);
+        return is_finite(unsent) ? unsent : bounded_residual(old[i]);
       });
     });
   }
 
-  /// The values that `keep` reads to write one residual.
+  /// The values that `store_residual` reads to write one residual.
   struct element {
     A old, own;
   };
   PITH_HD element fetch(std::uint64_t i) const { return {residual[i], element_cast<A>(g[i])}; }
-  PITH_HD void keep(std::uint64_t i, element const& was, A sent) const {
+  PITH_HD void store_residual(std::uint64_t i, element const& was, A sent) const {
     auto const unsent = (was.old + was.own) - sent;
-    residual[i] = is_finite(unsent) ? unsent : lasting(was.old);
+    residual[i] = is_finite(unsent) ? unsent : bounded_residual(was.old);
   }
 
   PITH_HD void add(std::uint64_t i, A unsent) const { residual[i] += unsent; }
 
-  PITH_HD A kept(std::uint64_t i) const { return residual[i]; }
-  PITH_HD A without(std::uint64_t i, A p) const { return p - element_cast<A>(g[i]); }
+  PITH_HD A old_residual(std::uint64_t i) const { return residual[i]; }
+  PITH_HD A minus_gradient(std::uint64_t i, A p) const { return p - element_cast<A>(g[i]); }
   template <class Team, class Count>
-  PITH_HD void leave(Team const& team, std::uint64_t first, Count count, A const* p) const {
+  PITH_HD void store_input(Team const& team, std::uint64_t first, Count count, A const* p) const {
     auto* const to = residual + first;
     auto const well = detail::is_vector_aligned(to) && detail::is_vector_aligned(p);
     team.for_each_run(count, well, [=](std::uint32_t begin, auto const& run) {
       auto const all = run.read(p + begin);
-      run.write(to + begin, [&](std::uint32_t i) { return is_finite(all[i]) ? all[i] : lasting(to[begin + i]); });
+      run.write(to + begin,
+                [&](std::uint32_t i) { return is_finite(all[i]) ? all[i] : bounded_residual(to[begin + i]); });
     });
   }
   PITH_HD void write_back(std::uint64_t i, A value, A old, A sent) const {
-    residual[i] = is_finite(value - sent) ? value - sent : lasting(old);
+    residual[i] = is_finite(value - sent) ? value - sent : bounded_residual(old);
   }
 };
 
@@ -209,14 +213,14 @@ struct unsent_sink {
 
   template <class Team, class Count, class A>
   PITH_HD void store(Team const& team, std::uint64_t first, Count count, A* sent) const {
-    from.keep(team, first, count, sent);
+    from.store_residual(team, first, count, sent);
   }
 
   PITH_HD auto fetch(std::uint64_t i) const requires requires { from.fetch(i); }
   { return from.fetch(i); }
   template <class Element, class A>
   PITH_HD void put(std::uint64_t i, Element const& was, A sent) const {
-    from.keep(i, was, sent);
+    from.store_residual(i, was, sent);
   }
 };
 /// The largest value of a 16-bit mean that an exchange can multiply by *common. If `common` is null, it stands for 1.
@@ -237,7 +241,7 @@ struct unsent_and_sent_sink {
 
   template <class Team, class Count, class A>
   PITH_HD void store(Team const& team, std::uint64_t first, Count count, A* sent) const {
-    from.keep(team, first, count, sent);
+    from.store_residual(team, first, count, sent);
     auto const sink = *this;
     team.for_each(count, [=](std::uint32_t i) { sink.deliver(first + i, sent[i]); });
   }
@@ -246,7 +250,7 @@ struct unsent_and_sent_sink {
   { return from.fetch(i); }
   template <class Element, class A>
   PITH_HD void put(std::uint64_t i, Element const& was, A sent) const {
-    from.keep(i, was, sent);
+    from.store_residual(i, was, sent);
     deliver(i, sent);
   }
 

@@ -73,7 +73,7 @@ PITH_HD inline std::uint8_t negative_byte(Values const& x, std::uint64_t count) 
   return static_cast<std::uint8_t>(byte);
 }
 
-/// The number of words that `at_least` may write after the last kept index.
+/// The number of words that `filter_magnitude` may write after the last kept index.
 inline constexpr std::uint32_t kept_slack = 16;
 
 }  // namespace detail
@@ -99,13 +99,14 @@ inline constexpr std::uint32_t kept_slack = 16;
 ///   count(n, keep)               returns the number of indices i < n for which keep(i) is true
 ///   compact(n, keep, emit)       calls emit(i, place) for each i < n for which keep(i) is true, where `place` is 0, 1,
 ///                                2, ... in ascending order of i. Returns the number of calls
-///   negatives(x, n, bytes)       sets bit i of `bytes` to x[i] < 0, for i < n. Unused bits of the last byte are zero
-///   at_least(x, n, least, kept)  writes to `kept` each index i < n with magnitude_bits(x[i]) >= least, in ascending
+///   pack_signs(x, n, bytes)      sets bit i of `bytes` to x[i] < 0, for i < n. Unused bits of the last byte are zero
+///   filter_magnitude(x, n, least, kept)
+///                                writes to `kept` each index i < n with magnitude_bits(x[i]) >= least, in ascending
 ///                                order. `kept` has space for n + kept_slack indices. Returns the number of indices
 ///
 /// The functions that are passed as `f` may call these functions:
 ///
-///   tally(bins, i, holds)        adds `holds` (0 or 1) to bins[i] in block-local memory
+///   count_into(bins, i, holds)   adds `holds` (0 or 1) to bins[i] in block-local memory
 ///   add(word, amount)            adds `amount` to *word atomically across blocks; returns the old value
 ///
 /// All threads of a team call this function at the end of a block:
@@ -125,15 +126,15 @@ concept team = requires(T const& t, draws const& from, std::uint16_t* to, std::u
   t.random(from, std::uint64_t{}, 1u, to);
   { t.count(1u, detail::none_kept{}) } -> std::same_as<std::uint32_t>;
   { t.compact(1u, detail::none_kept{}, detail::none_kept{}) } -> std::same_as<std::uint32_t>;
-  t.negatives(static_cast<float const*>(nullptr), 1u, static_cast<std::uint8_t*>(nullptr));
-  { t.at_least(static_cast<float const*>(nullptr), 1u, 1u, words) } -> std::same_as<std::uint32_t>;
-  t.tally(words, 1u, true);
+  t.pack_signs(static_cast<float const*>(nullptr), 1u, static_cast<std::uint8_t*>(nullptr));
+  { t.filter_magnitude(static_cast<float const*>(nullptr), 1u, 1u, words) } -> std::same_as<std::uint32_t>;
+  t.count_into(words, 1u, true);
   { t.add(words, 1u) } -> std::same_as<std::uint32_t>;
   { t.is_last(words, 1u) } -> std::same_as<bool>;
 };
 
 /// A team of one thread, in host or device code. Its results are the reference for the other teams.
-struct lone_thread {
+struct serial_team {
   static constexpr bool specializes = false;
   static constexpr bool by_octets = false;
 
@@ -159,8 +160,8 @@ struct lone_thread {
     for (std::uint32_t i = rows * width; i < n; ++i) f(i);
   }
 
-  PITH_SELDOM PITH_HD void random(draws const& from, std::uint64_t first, std::uint32_t octets,
-                                  std::uint16_t* to) const {
+  PITH_NOINLINE PITH_HD void random(draws const& from, std::uint64_t first, std::uint32_t octets,
+                                    std::uint16_t* to) const {
     for (std::uint32_t j = 0; j < octets; ++j) {
       auto const block = from(first + j);
       for (std::uint32_t lane = 0; lane < 8; ++lane) to[8 * j + lane] = block.lane(lane);
@@ -184,14 +185,14 @@ struct lone_thread {
   }
 
   template <std::floating_point A, class Count>
-  PITH_HD void negatives(A const* x, Count n, std::uint8_t* bytes) const {
+  PITH_HD void pack_signs(A const* x, Count n, std::uint8_t* bytes) const {
     for (std::uint32_t g = 0; g < detail::octets(n); ++g) {
       bytes[g] = detail::negative_byte(x + g * detail::octet, detail::octet_size(g, n));
     }
   }
 
   template <std::floating_point A, class Count>
-  PITH_HD std::uint32_t at_least(A const* x, Count n, detail::bits_of<A> least, std::uint32_t* to) const {
+  PITH_HD std::uint32_t filter_magnitude(A const* x, Count n, detail::bits_of<A> least, std::uint32_t* to) const {
     std::uint32_t kept = 0;
     for (std::uint32_t i = 0; i < n; ++i) {
       to[kept] = i;
@@ -201,7 +202,7 @@ struct lone_thread {
   }
 
   /// The function has no branch, because a branch would often be mispredicted.
-  PITH_HD void tally(std::uint32_t* bins, std::uint32_t i, bool holds) const { bins[i] += holds ? 1 : 0; }
+  PITH_HD void count_into(std::uint32_t* bins, std::uint32_t i, bool holds) const { bins[i] += holds ? 1 : 0; }
 
   PITH_HD std::uint32_t add(std::uint32_t* word, std::uint32_t amount) const {
     auto const before = *word;
@@ -216,16 +217,16 @@ struct lone_thread {
   }
 };
 
-static_assert(team<lone_thread>);
+static_assert(team<serial_team>);
 
 namespace detail {
 
-/// The team for seldom called functions: on a host, a lone_thread, so that a compiler translates such a function once
+/// The team for seldom called functions: on a host, a serial_team, so that a compiler translates such a function once
 /// and not for each instruction set.
 template <class Team>
 PITH_HD auto const& plain_team(Team const& team) {
-  if constexpr (std::derived_from<Team, lone_thread>) {
-    return static_cast<lone_thread const&>(team);
+  if constexpr (std::derived_from<Team, serial_team>) {
+    return static_cast<serial_team const&>(team);
   } else {
     return team;
   }

@@ -111,7 +111,7 @@ inline void add_elements(exchange_work& work, transfer const& moves, unsigned al
   auto const ranks = moves.among.ranks(all);
   auto const bytes = static_cast<double>(moves.bytes());
   work.encoded += bytes * pieces(moves.how, ranks) * elements_a_byte;
-  work.decoded += bytes * std::max(arrivals(moves.how, ranks), 1u) * elements_a_byte;
+  work.decoded += bytes * std::max(received_pieces(moves.how, ranks), 1u) * elements_a_byte;
 }
 
 }  // namespace detail
@@ -201,12 +201,12 @@ struct exchange_choice {
 /// lossless candidates before lossy candidates.
 ///
 ///   requires    at least one candidate and one segment, and costs that are finite and at least 0
-///               (std::invalid_argument). Pass most_segments = 1 if codec and transfer do not overlap
+///               (std::invalid_argument). Pass max_segments = 1 if codec and transfer do not overlap
 ///   complexity  does not measure, send or allocate. Equal arguments give equal choices on all ranks
 inline exchange_choice plan_exchange(network const& net, std::vector<exchange_candidate> const& candidates,
-                                     unsigned most_segments = 1, double hidden_seconds = 0) {
+                                     unsigned max_segments = 1, double hidden_seconds = 0) {
   detail::require(!candidates.empty(), "plan_exchange: candidates must not be empty");
-  detail::require(most_segments > 0, "plan_exchange: most_segments must be at least 1, got 0");
+  detail::require(max_segments > 0, "plan_exchange: max_segments must be at least 1, got 0");
   detail::require_cost("plan_exchange", "hidden_seconds", hidden_seconds);
   auto const seconds_of = [&](exchange_candidate const& c, unsigned segments) {
     auto const seconds = step_seconds(net, c, segments);
@@ -215,7 +215,7 @@ inline exchange_choice plan_exchange(network const& net, std::vector<exchange_ca
   };
   auto best = exchange_choice{0, 1, seconds_of(candidates[0], 1)};
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    for (std::uint64_t segments = 1; segments <= most_segments; segments *= 2) {
+    for (std::uint64_t segments = 1; segments <= max_segments; segments *= 2) {
       auto const seconds = seconds_of(candidates[i], static_cast<unsigned>(segments));
       if (seconds < best.seconds) best = {i, static_cast<unsigned>(segments), seconds};
     }

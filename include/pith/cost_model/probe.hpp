@@ -33,10 +33,10 @@ struct probe_candidate {
 
 struct probe_options {
   unsigned rounds = 5;               ///< repetitions of each measurement; the result is the median
-  unsigned most_segments = 1;        ///< the largest number of segments, as in plan_exchange
+  unsigned max_segments = 1;         ///< the largest number of segments, as in plan_exchange
   double hidden_seconds = 0;         ///< the seconds of the backward pass that overlap the exchange
   double enough_seconds = 20e-3;     ///< all-reduces of growing size are measured until one takes this time
-  std::size_t most_bytes = 1 << 24;  ///< the size does not grow further after an all-reduce of this size
+  std::size_t max_bytes = 1 << 24;   ///< the size does not grow further after an all-reduce of this size
 };
 
 /// A candidate's bytes, error and seconds for one step. The error and the seconds are maxima over the ranks.
@@ -120,7 +120,7 @@ measured_cost sum_cost(E const& exec, Comm& comm, std::size_t bytes, unsigned ro
 }
 
 /// Fits the network to an all-reduce of 16 KiB and to the first larger all-reduce that takes `enough_seconds` or has
-/// `most_bytes` bytes.
+/// `max_bytes` bytes.
 template <class Comm, executor E>
 network measure_network(E const& exec, Comm& comm, probe_options const& o) {
   if (comm.size() == 1) return {};
@@ -128,7 +128,7 @@ network measure_network(E const& exec, Comm& comm, probe_options const& o) {
   auto const small = sum_cost(exec, comm, least, o.rounds);
   auto bytes = least * 4;
   auto large = sum_cost(exec, comm, bytes, o.rounds);
-  while (large.seconds < o.enough_seconds && bytes < o.most_bytes) large = sum_cost(exec, comm, bytes *= 4, o.rounds);
+  while (large.seconds < o.enough_seconds && bytes < o.max_bytes) large = sum_cost(exec, comm, bytes *= 4, o.rounds);
   return fit_network(comm.size(), small, large);
 }
 
@@ -172,7 +172,7 @@ inline probed_codec row_of(network const& net, exchange_candidate const& c, doub
   row.encode_seconds = c.cost.encode(c.work.encoded);
   row.decode_seconds = c.cost.decode(c.work.decoded);
   row.wire_seconds = wire_seconds(net, c);
-  row.step_seconds = plan_exchange(net, {c}, o.most_segments, o.hidden_seconds).seconds;
+  row.step_seconds = plan_exchange(net, {c}, o.max_segments, o.hidden_seconds).seconds;
   return row;
 }
 
@@ -199,7 +199,7 @@ std::size_t choice_of_first(E const& exec, Comm& comm, std::size_t mine, std::si
 ///
 ///   requires    a host executor. All ranks make the call, between steps, with equal tensors, candidates and options.
 ///               All codecs can run on a single rank, without subgroups; rounds >= 1 (std::invalid_argument)
-///   complexity  repeats all-reduces of growing size, from 16 KiB, until one takes enough_seconds or has most_bytes
+///   complexity  repeats all-reduces of growing size, from 16 KiB, until one takes enough_seconds or has max_bytes
 ///               bytes. Encodes and decodes all tensors `rounds` + 1 times per candidate, and allocates a single-rank
 ///               exchange per candidate
 ///   errors      communication_error if a message was damaged. The gradients never change
@@ -220,7 +220,7 @@ probe_result probe(E const& exec, Comm& comm, std::vector<tensor_spec> const& te
     all.push_back(detail::modelled<In>(exec, tensors, c, comm.size(), {worst[0], worst[1], worst[2]}));
     found.candidates.push_back(detail::row_of(found.net, all.back(), worst[0], o));
   }
-  auto const choice = plan_exchange(found.net, all, o.most_segments, o.hidden_seconds).candidate;
+  auto const choice = plan_exchange(found.net, all, o.max_segments, o.hidden_seconds).candidate;
   found.choice = detail::choice_of_first(exec, comm, choice, all.size());
   return found;
 }

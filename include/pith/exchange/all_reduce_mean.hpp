@@ -46,7 +46,8 @@ void run_round(E const& exec, sub_communicators<Comm>& comms, C const& codec, un
   auto const scope = ws.mark();
   auto const cx = state.context_on(exec, ws, comms.size());
   auto const moves = transfer_of<In>(codec, round, cx.dims, cx.ranks);
-  if (moves.how == transport::mean) return run_mean<In>(exec, comms.of(moves.among), codec, round, moves, x, state, cx);
+  if (moves.how == transport::all_reduce_mean)
+    return run_mean<In>(exec, comms.of(moves.among), codec, round, moves, x, state, cx);
   auto const ranks = moves.among.ranks(comms.size());
   auto const bytes = bytes_of(moves, comms.size());
   auto const sent = ws.take_bytes(bytes.sent), gathered = ws.take_bytes(bytes.received);

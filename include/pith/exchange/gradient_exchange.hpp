@@ -135,13 +135,13 @@ class gradient_exchange {
     require_begin(gradients.size(), weight);
     detail::require_aligned("gradient_exchange::begin", "gradients", gradients.data(), alignof(In));
     begin(weight);
-    model().lay(gradients);
+    model().bind(gradients);
   }
   /// Begins a step. The caller then passes each gradient to ready(tensor, gradient).
   void begin(double weight = 1) {
     require_begin(size(), weight);
     sent_before_ = traffic();  // after ready(), another thread may change the number
-    model().lay_none();
+    model().unbind();
     engine_->ready.begin();
     engine_->pipeline.begin_step(weight);
     phase_ = phase::ready;
@@ -166,7 +166,7 @@ class gradient_exchange {
   /// only the main thread may call the communicator, `ready()` throws std::invalid_argument and changes nothing.
   void ready(std::size_t tensor) {
     require_ready(tensor);
-    detail::require(model().is_laid(tensor),
+    detail::require(model().is_bound(tensor),
                     "gradient_exchange::ready: begin() was called without gradients: call ready(", tensor,
                     ", gradient)");
     guarded([&] { engine_->add(tensor); });
@@ -175,7 +175,7 @@ class gradient_exchange {
   void ready(std::size_t tensor, span_on<E, In> gradient) {
     require_ready(tensor);
     detail::require_values("gradient_exchange::ready", "gradient", tensors()[tensor].dims.n, gradient);
-    model().lay(tensor, gradient.data());
+    model().bind(tensor, gradient.data());
     guarded([&] { engine_->add(tensor); });
   }
 
@@ -184,7 +184,7 @@ class gradient_exchange {
     detail::require_step(phase_, "wait");
     auto const begun = clock::now();
     for (std::size_t i = 0; i < tensors().size(); ++i) {
-      detail::require(model().is_laid(i), "gradient_exchange: wait() needs the gradient of tensor ", i, ", \"",
+      detail::require(model().is_bound(i), "gradient_exchange: wait() needs the gradient of tensor ", i, ", \"",
                       tensors()[i].name, "\": call ready(", i, ", gradient) first");
     }
     guarded([this] { engine_->finish(); });
@@ -272,7 +272,7 @@ class gradient_exchange {
     auto const by = calling(detail::caller::fit_buckets);
     auto layout = engine_->pipeline.fit(replicated_times());
     require_agreement(detail::described(tensors(), layout));
-    engine_->lay_out(std::move(layout));
+    engine_->set_layout(std::move(layout));
     is_measured_ = false;
   }
 
@@ -301,7 +301,7 @@ class gradient_exchange {
     detail::require_size("gradient_exchange::measure_errors", "gradients", size(), gradients.size());
     std::uint64_t first = 0;
     for (std::size_t i = 0; i < tensors().size(); first += tensors()[i++].dims.n)
-      lost_[i] = detail::loss_of<In>(exec_, codecs()[i], tensors()[i].dims, model().whose(i),
+      lost_[i] = detail::loss_of<In>(exec_, codecs()[i], tensors()[i].dims, model().owner(i),
                                      gradients.subspan(first, tensors()[i].dims.n));
   }
 
@@ -437,7 +437,8 @@ class gradient_exchange {
   tensor_report report_of(std::size_t tensor, double wire_bytes) const {
     auto const& [name, dims] = tensors()[tensor];
     auto const ranks = engine_->pipeline.comm().size();
-    auto const dense = detail::messages_of(transport::sum, static_cast<double>(dims.n * sizeof(In)), ranks, subgroup());
+    auto const dense =
+        detail::messages_of(transport::all_reduce_sum, static_cast<double>(dims.n * sizeof(In)), ranks, subgroup());
     auto row = tensor_report();
     row.name = name;
     row.bucket = bucket_of(tensor);

@@ -21,11 +21,11 @@ namespace detail {
 inline messages messages_of(transport how, double bytes, unsigned ranks, subgroup const& among) {
   auto const others = static_cast<double>(ranks - 1);
   switch (how) {
-    case transport::sum:
-    case transport::max:
-    case transport::mean: return {2 * others, bytes / ranks, among};
-    case transport::swap:
-    case transport::shift: return {std::min(others, 1.0), bytes, among};
+    case transport::all_reduce_sum:
+    case transport::all_reduce_max:
+    case transport::all_reduce_mean: return {2 * others, bytes / ranks, among};
+    case transport::pairwise:
+    case transport::ring_shift: return {std::min(others, 1.0), bytes, among};
     default: return {others, bytes, among};
   }
 }

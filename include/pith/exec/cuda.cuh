@@ -12,7 +12,7 @@ namespace pith { inline namespace PITH_ABI {
 namespace detail {
 
 /// The maximum number of blocks in a grid.
-inline constexpr std::uint64_t most_cuda_blocks = 0x7fffffff;
+inline constexpr std::uint64_t max_cuda_blocks = 0x7fffffff;
 
 /// The bytes of shared memory that a body may use without a function attribute: 48 KiB minus the team's own bytes.
 inline constexpr std::size_t usual_shared_bytes = 48 * 1024 - cuda_team::own_bytes;
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(cuda_team::threads, resident_blocks<Body>()) b
 /// Launches `blocks` blocks of a kernel. `arguments` contains the addresses of the kernel's arguments.
 inline void launch(cudaStream_t stream, void const* kernel, void** arguments, std::uint64_t blocks,
                    std::size_t shared_bytes) {
-  require(blocks <= most_cuda_blocks, "cuda_executor: a grid has at most ", most_cuda_blocks, " blocks, got ", blocks);
+  require(blocks <= max_cuda_blocks, "cuda_executor: a grid has at most ", max_cuda_blocks, " blocks, got ", blocks);
   check_cuda(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(cuda_team::threads), arguments,
                               shared_bytes, stream),
              "cudaLaunchKernel");

@@ -66,7 +66,7 @@ constexpr char const* isa_name(isa level) {
 inline namespace PITH_ISA_NAMESPACE {
 
 /// The instruction set that this translation unit's flags enable. Host loops are compiled for this set or larger sets.
-inline constexpr isa least_isa = PITH_VECTOR_LOOPS ? isa::PITH_ISA_OF_FLAGS : isa::baseline;
+inline constexpr isa min_isa = PITH_VECTOR_LOOPS ? isa::PITH_ISA_OF_FLAGS : isa::baseline;
 
 /// The largest instruction set that this CPU supports and for which this translation unit compiles loops.
 inline isa best_isa() {
@@ -77,11 +77,11 @@ inline isa best_isa() {
         __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
     auto const has_avx512 = has_avx2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                             __builtin_cpu_supports("avx512vl");
-    return std::max(least_isa, has_avx512 ? isa::avx512 : has_avx2 ? isa::avx2 : isa::baseline);
+    return std::max(min_isa, has_avx512 ? isa::avx512 : has_avx2 ? isa::avx2 : isa::baseline);
   }();
   return best;
 #else
-  return least_isa;
+  return min_isa;
 #endif
 }
 

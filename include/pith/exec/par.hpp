@@ -37,12 +37,12 @@ struct chunking {
   /// The largest number of chunks per thread. More chunks would not improve the load balance. The argument `least`, the
   /// smallest grain, must be so large that a chunk takes a few microseconds. A thread needs much less time to claim a
   /// chunk.
-  static constexpr std::uint64_t most_a_thread = 64;
+  static constexpr std::uint64_t max_per_thread = 64;
 
   std::uint64_t total, grain;
 
   constexpr chunking(std::uint64_t work, std::uint64_t least, unsigned threads)
-      : total(work), grain(std::max(least, work / (most_a_thread * threads) + 1)) {}
+      : total(work), grain(std::max(least, work / (max_per_thread * threads) + 1)) {}
 
   constexpr std::uint64_t count() const { return total / grain + (total % grain != 0); }
   constexpr std::uint64_t first(std::uint64_t chunk) const { return chunk * grain; }
@@ -110,7 +110,7 @@ class par_executor : public detail::host_memory {
   explicit par_executor(R& runner) : runner_(std::addressof(runner)), threads_(detail::threads_of(runner)) {}
   par_executor(R& runner, isa level) : par_executor(runner) { most_ = detail::runnable(level); }
 
-  isa level() const { return std::clamp(most_, least_isa, best_isa()); }
+  isa level() const { return std::clamp(most_, min_isa, best_isa()); }
 
   template <class F>
   void for_each_index(std::uint64_t n, F const& f) const {

@@ -20,7 +20,7 @@ class seq_executor : public detail::host_memory {
   constexpr seq_executor() = default;
   explicit seq_executor(isa level) : most_(detail::runnable(level)) {}
 
-  isa level() const { return std::clamp(most_, least_isa, best_isa()); }
+  isa level() const { return std::clamp(most_, min_isa, best_isa()); }
 
   template <class F>
   void for_each_index(std::uint64_t n, F const& f) const {

@@ -380,4 +380,10 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   bool verified_;
 };
 
+/// The short form of error_feedback, as in texts: ef(codec), ef(codec, policy), ef(codec, unverified).
+template <class C, class... Arguments>
+auto ef(C codec, Arguments... arguments) {
+  return error_feedback(std::move(codec), std::move(arguments)...);
+}
+
 }}  // namespace pith::PITH_ABI

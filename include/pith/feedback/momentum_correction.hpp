@@ -39,7 +39,8 @@ struct grow_momentum {
 
 /// Sets u to `factor` times (p - v), or with Nesterov momentum to `factor` times (u + p - v). Then sets v to p - sent.
 /// The difference p - v, with the old v, is the sum that `compensate` added to v. With masking, u is 0 for sent
-/// entries. Where p - sent or p - v is NaN or infinite, sets u to lasting(u) and v to lasting(v) (core/source.hpp).
+/// entries. Where p - sent or p - v is NaN or infinite, sets u to bounded_residual(u) and v to bounded_residual(v)
+/// (core/source.hpp).
 template <class A>
 struct keep_momentum {
   A const* p;
@@ -54,8 +55,8 @@ struct keep_momentum {
     auto const next = masks && sent[i] != 0 ? 0 : factor * (nesterov ? u[i] + added : added);
     auto const unsent = p[i] - sent[i];
     auto const is_number = is_finite(unsent) && is_finite(added);
-    u[i] = is_number ? next : lasting(u[i]);
-    v[i] = is_number ? unsent : lasting(v[i]);
+    u[i] = is_number ? next : bounded_residual(u[i]);
+    v[i] = is_number ? unsent : bounded_residual(v[i]);
   }
 };
 

@@ -29,7 +29,8 @@ struct add_residual {
   bool are_aligned() const { return is_vector_aligned(g) && is_vector_aligned(residual) && is_vector_aligned(p); }
 };
 
-/// Sets the residual to beta (p - sent) where p - sent is finite, and to lasting(residual) elsewhere (core/source.hpp).
+/// Sets the residual to beta (p - sent) where p - sent is finite, and to bounded_residual(residual) elsewhere
+/// (core/source.hpp).
 template <class A>
 struct keep_unsent {
   A const* p;
@@ -47,7 +48,7 @@ struct keep_unsent {
   bool are_aligned() const { return is_vector_aligned(p) && is_vector_aligned(sent) && is_vector_aligned(residual); }
 
  private:
-  PITH_HD A kept(A unsent, A old) const { return is_finite(unsent) ? beta * unsent : lasting(old); }
+  PITH_HD A kept(A unsent, A old) const { return is_finite(unsent) ? beta * unsent : bounded_residual(old); }
 };
 
 /// The factors beta and gamma of a residual. Only with beta = gamma = 1 can an engine read p from `source` while it

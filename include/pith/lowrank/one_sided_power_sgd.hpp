@@ -98,7 +98,7 @@ class one_sided_power_sgd : public power_sgd {
   template <real In>
   transfer round(unsigned, shape const& dims, unsigned) const {
     auto const count = is_lossless(dims) ? dims.n : std::max(p_size(dims), q_size(dims));
-    return {transport::sum, kind_of<accum<In>>(), count};
+    return {transport::all_reduce_sum, kind_of<accum<In>>(), count};
   }
   template <real In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned) const {

@@ -100,7 +100,8 @@ class power_sgd : public codec_base {
     factorize(cx, ext::plain_source<In>{x.data}, y.values.data);
   }
   template <std::floating_point In, executor E, class Source>
-  void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, In> y) const requires(Source::keeps) {
+  void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, In> y) const
+      requires(Source::stores_residual) {
     auto const* const p = y.values.data;
     factorize(cx, from, y.values.data);
     detail::expand(cx.exec, thin(cx.dims), p, p + p_size(cx.dims), ext::unsent_sink<Source>{from}, cx.ws);
@@ -122,7 +123,7 @@ class power_sgd : public codec_base {
   template <real In>
   transfer round(unsigned r, shape const& dims, unsigned) const {
     auto const count = is_lossless(dims) ? dims.n : r == 0 ? p_size(dims) : q_size(dims);
-    return {transport::sum, kind_of<accum<In>>(), count};
+    return {transport::all_reduce_sum, kind_of<accum<In>>(), count};
   }
   template <real In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned) const {

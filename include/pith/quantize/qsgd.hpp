@@ -152,19 +152,19 @@ class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
  public:
   using facets = ext::facets<ext::unbiased>;
 
-  static constexpr int most_levels = (1 << (Bits - 1)) - 1;
+  static constexpr int max_levels = (1 << (Bits - 1)) - 1;
   static constexpr codec_traits traits = {.reproducible = true, .ternary = Bits == 2};
 
-  explicit qsgd(int levels = most_levels, std::uint64_t bucket = 128, norm of = norm::l2)
+  explicit qsgd(int levels = max_levels, std::uint64_t bucket = 128, norm of = norm::l2)
       : scalar_quantizer<detail::qsgd_rule<Bits>>({levels, of}, bucket, "qsgd") {
-    detail::require(1 <= levels && levels <= most_levels, "qsgd<", Bits, ">: levels must be in [1, ", most_levels,
+    detail::require(1 <= levels && levels <= max_levels, "qsgd<", Bits, ">: levels must be in [1, ", max_levels,
                     "], got ", levels);
   }
 
   std::string name() const {
     auto const& rule = this->rule();
     auto const text = detail::text("qsgd<", Bits, ">");
-    if (rule.levels == most_levels && this->bucket() == 128 && rule.of == norm::l2) return text;
+    if (rule.levels == max_levels && this->bucket() == 128 && rule.of == norm::l2) return text;
     return detail::text(text, "(", rule.levels, ",", this->bucket(), rule.of == norm::max ? ",max)" : ")");
   }
 

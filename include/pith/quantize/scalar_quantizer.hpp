@@ -95,7 +95,7 @@ class scalar_quantizer : public codec_base {
       auto* const partial = cx.ws.template take<statistic<In>>(tiles).data;
       auto* const arrived = arrival_words(cx.exec, cx.id, over.buckets(), cx.ws);
       cx.exec.for_each_block(tiles, measure_tiles<Rule, Source, A, span>{to, from, partial, arrived});
-      if (needs_no_scale<Rule> && !Source::keeps) return;
+      if (needs_no_scale<Rule> && !Source::stores_residual) return;
     }
     cx.exec.for_each_block(over.count(), quantize_part<Rule, Source, A, span>{to, from, draws(cx.id)});
   }

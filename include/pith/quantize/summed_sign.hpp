@@ -45,7 +45,7 @@ class summed_sign : public sign {
 
   template <real In>
   transfer round(unsigned, shape const& dims, unsigned ranks) const {
-    return {transport::sum, detail::level_kind(ranks), dims.n};
+    return {transport::all_reduce_sum, detail::level_kind(ranks), dims.n};
   }
   template <real In, executor E>
   std::size_t exchange_scratch_bytes(E const&, shape const&, unsigned) const {

@@ -119,8 +119,8 @@ class summed_terngrad : public codec_base {
   unsigned rounds(shape const&, unsigned) const { return 2; }
   template <real In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
-    if (r == 0) return {transport::max, kind_of<accum<In>>(), 1};
-    return {transport::sum, detail::level_kind(ranks), dims.n};
+    if (r == 0) return {transport::all_reduce_max, kind_of<accum<In>>(), 1};
+    return {transport::all_reduce_sum, detail::level_kind(ranks), dims.n};
   }
   template <real In, executor E>
   std::size_t exchange_scratch_bytes(E const&, shape const& dims, unsigned) const {

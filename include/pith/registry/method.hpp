@@ -13,17 +13,17 @@ namespace pith { inline namespace PITH_ABI {
 /// The description of a method that a text can name. All members are string literals, so data() points to a
 /// null-terminated string.
 struct listing {
-  static constexpr std::size_t most_examples = 10;
+  static constexpr std::size_t max_examples = 10;
 
   std::string_view form;     ///< the name as error messages list it, such as "top_k", "qsgd<Bits>" or "ef(c)"
   std::string_view meaning;  ///< one phrase
   /// Texts that construct every variant of the method. The first text is the usual one.
-  std::array<std::string_view, most_examples> texts = {};
+  std::array<std::string_view, max_examples> texts = {};
 
   constexpr std::string_view name() const { return form.substr(0, form.find_first_of("<(")); }
   constexpr std::size_t examples() const {
     std::size_t count = 0;
-    while (count < most_examples && !texts[count].empty()) ++count;
+    while (count < max_examples && !texts[count].empty()) ++count;
     return count;
   }
 };
@@ -34,9 +34,9 @@ struct method : listing {
   std::size_t least, most;
   Make make;
 
-  constexpr method(std::string_view form_text, std::size_t least_arguments, std::size_t most_arguments,
-                   std::string_view phrase, std::array<std::string_view, most_examples> codecs, Make how)
-      : listing{form_text, phrase, codecs}, least(least_arguments), most(most_arguments), make(how) {}
+  constexpr method(std::string_view form_text, std::size_t min_arguments, std::size_t max_arguments,
+                   std::string_view phrase, std::array<std::string_view, max_examples> codecs, Make how)
+      : listing{form_text, phrase, codecs}, least(min_arguments), most(max_arguments), make(how) {}
 
   /// Returns whether the term names this method. Throws if the term has this name, but a wrong number of arguments, or
   /// an <angle> that the form lacks.

@@ -182,7 +182,7 @@ any_codec<In, E> parser<In, E, M>::codec(syntax::pipeline const& p) {
 template <real In, executor E = seq_executor, class M>
 any_codec<In, E> parse(std::string_view text, M) {
   auto codec = parser<In, E, M>::codec(syntax::reader::read(text));
-  constexpr auto most = syntax::reader::most_characters;
+  constexpr auto most = syntax::reader::max_characters;
   auto const letters = codec.name().size();
   detail::require(letters <= most, "parse: the codec's name must have at most ", most, " characters, got ", letters);
   return codec;

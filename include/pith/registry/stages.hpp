@@ -63,7 +63,7 @@ made_by<F> with_qsgd(syntax::term const& t, F const& f) {
   auto const bucket = t.count(1, 128);
   auto const of = t.is_second(2, "l2", "max") ? norm::max : norm::l2;
   auto const of_bits = [&](auto bits) {
-    return f(qsgd<bits()>(t.count<int>(0, qsgd<bits()>::most_levels), bucket, of));
+    return f(qsgd<bits()>(t.count<int>(0, qsgd<bits()>::max_levels), bucket, of));
   };
   return with_bits<2, Most>(t, of_bits);
 }

@@ -89,10 +89,10 @@ inline term const& pipeline::only() const {
 class reader {
  public:
   /// The maximum length of a text, which also limits the depth of recursion.
-  static constexpr std::size_t most_characters = 1024;
+  static constexpr std::size_t max_characters = 1024;
 
   static pipeline read(std::string_view text) {
-    detail::require(text.size() <= most_characters, "parse: text must have at most ", most_characters,
+    detail::require(text.size() <= max_characters, "parse: text must have at most ", max_characters,
                     " characters, got ", text.size());
     auto from = reader(text);
     auto whole = from.read_pipeline();

@@ -27,10 +27,10 @@ namespace pith { inline namespace PITH_ABI { namespace runtime {
 template <class In>
 class compressor {
  public:
-  compressor(executor const& exec, any_codec<In> const& codec, shape const& dims, tensor_id const& whose = {});
+  compressor(executor const& exec, any_codec<In> const& codec, shape const& dims, tensor_id const& owner = {});
   /// Uses the calling thread.
-  compressor(any_codec<In> const& codec, shape const& dims, tensor_id const& whose = {})
-      : compressor(executor(), codec, dims, whose) {}
+  compressor(any_codec<In> const& codec, shape const& dims, tensor_id const& owner = {})
+      : compressor(executor(), codec, dims, owner) {}
   compressor(compressor&&) noexcept;
   compressor& operator=(compressor&&) noexcept;
   ~compressor();

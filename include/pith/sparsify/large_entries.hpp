@@ -127,9 +127,9 @@ class large_entries_stage : public codec_base {
   void decode(context<In, E> const& cx, encoded_on<E, In const> y, values_on<E, In> x) const {
     entries(cx.dims).decode(cx.exec, y, x, cx.ws);
   }
-  /// An exchange calls most_entries and decode_entries to compute the mean over many ranks. With overflow::dense, these
+  /// An exchange calls max_entries and decode_entries to compute the mean over many ranks. With overflow::dense, these
   /// functions do not exist, because a payload may contain all values without indices.
-  std::uint64_t most_entries(shape const& dims) const requires(Policy == overflow::keep) { return entries(dims).room; }
+  std::uint64_t max_entries(shape const& dims) const requires(Policy == overflow::keep) { return entries(dims).room; }
   template <real In, executor E>
     requires(Policy == overflow::keep)
   void decode_entries(context<In, E> const& cx, encoded_on<E, In const> y, selected_entries<In> const& to) const {

@@ -100,7 +100,7 @@ class random_k : public codec_base {
     cx.exec.fill(x.data, std::byte{}, value_bytes<In>(cx.dims.n));
     copy(cx.exec, cx.id, cx.dims, detail::restore_drawn<In>{y.values.data, x.data});
   }
-  std::uint64_t most_entries(shape const& dims) const requires(Drawing == drawing::own) { return kept(dims.n); }
+  std::uint64_t max_entries(shape const& dims) const requires(Drawing == drawing::own) { return kept(dims.n); }
   template <real In, executor E>
     requires(Drawing == drawing::own)
   void decode_entries(context<In, E> const& cx, encoded_on<E, In const> y, ext::selected_entries<In> const& to) const {

@@ -15,7 +15,7 @@ namespace detail {
 /// returned unchanged.
 template <class In>
 struct one_sign {
-  static constexpr bool keeps = false;
+  static constexpr bool stores_residual = false;
   using A = accum<In>;
 
   In const* x;
@@ -62,7 +62,7 @@ struct choose_sign {
 
   PITH_HD void operator()(search&, survivors const& of) const {
     auto const turn = static_cast<std::uint32_t>(*step % 2);
-    auto const own = turn == 0 ? of.most_above : of.most_below, other = turn == 0 ? of.most_below : of.most_above;
+    auto const own = turn == 0 ? of.max_above : of.max_below, other = turn == 0 ? of.max_below : of.max_above;
     *is_negative = own < other / 2 ? 1 - turn : turn;
   }
 };
@@ -213,7 +213,7 @@ class redsync_mean : public codec_base {
     auto const* const record = side_as<detail::mean_record<accum<In>>>(y.side);
     cx.exec.for_each_index(most, detail::scatter_mean<In>{record, indices, x.data});
   }
-  std::uint64_t most_entries(shape const& dims) const { return entries(dims); }
+  std::uint64_t max_entries(shape const& dims) const { return entries(dims); }
   template <real In, executor E>
   void decode_entries(context<In, E> const& cx, encoded_on<E, packed<8> const> y,
                       ext::selected_entries<In> const& to) const {

@@ -23,9 +23,9 @@ selection<Source> selection_on(Source const& from, selection_size const& size, T
   auto of = selection<Source>{from, size.n, static_cast<std::uint32_t>(size.k), static_cast<std::uint32_t>(size.room),
                               size.spans(select_part<A>)};
   of.state = take(selection_state<key>(), 1);
-  of.parts = take(part_note(), std::max(of.blocks, most_pass_blocks));
+  of.parts = take(part_note(), std::max(of.blocks, max_pass_blocks));
   of.notes = take(span_note(), size.room == 0 ? 0 : spans);
-  auto const old = Source::keeps ? size.room : 0;
+  auto const old = Source::stores_residual ? size.room : 0;
   of.found = {take(std::uint32_t(), size.room), take(A(), size.room), take(A(), old)};
   of.ordered = {take(std::uint32_t(), size.room), take(A(), size.room), take(A(), old)};
   return of;
@@ -102,7 +102,7 @@ void select_largest(E const& exec, Source const& from, std::uint64_t n, std::uin
   auto of = detail::selection_on(from, size,
                                  [&ws]<class T>(T, std::uint64_t count) { return ws.template take<T>(count).data; });
   if constexpr (!detail::host_executor<E>) {
-    of.blocks = std::min(size.spans(detail::select_span<A>), detail::most_pass_blocks);
+    of.blocks = std::min(size.spans(detail::select_span<A>), detail::max_pass_blocks);
   }
   exec.fill(of.state, std::byte{}, sizeof(*of.state));
   if (size.samples > 0) detail::find_candidates(exec, of, size, ws);

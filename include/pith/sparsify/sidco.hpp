@@ -66,12 +66,12 @@ struct sidco_memory {
 
 template <magnitudes Model>
 struct sidco_rule {
-  using exponential = terms<how_many, magnitude_sum, least_magnitude>;
-  using pareto = terms<how_many, magnitude_sum, square_sum, least_magnitude>;
+  using exponential = terms<how_many, magnitude_sum, min_magnitude>;
+  using pareto = terms<how_many, magnitude_sum, square_sum, min_magnitude>;
   using later = std::conditional_t<Model == magnitudes::exponential, exponential, pareto>;
   using first = std::conditional_t<Model == magnitudes::gamma,
-                                   terms<how_many, magnitude_sum, log_sum, least_magnitude, largest_magnitude>,
-                                   terms<how_many, magnitude_sum, square_sum, least_magnitude, largest_magnitude>>;
+                                   terms<how_many, magnitude_sum, log_sum, min_magnitude, largest_magnitude>,
+                                   terms<how_many, magnitude_sum, square_sum, min_magnitude, largest_magnitude>>;
 
   std::int32_t fixed, most;  ///< the fixed number of stages (0: the number is in `memory`); the largest number
   sidco_memory* memory = nullptr;
@@ -99,9 +99,9 @@ struct sidco_rule {
     if (at.pass < 2) return;  // all nonzero values fit into the payload
     memory->kept += at.sent / at.aim;
     if (++memory->steps < 5) return;
-    auto const now = static_cast<std::uint32_t>(stages()), most_more = static_cast<std::uint32_t>(most) - 1;
+    auto const now = static_cast<std::uint32_t>(stages()), max_more = static_cast<std::uint32_t>(most) - 1;
     auto const is_off = memory->kept < 4 || memory->kept > 6;
-    *memory = {0, is_off && now <= most_more ? now : now - 1, 0};
+    *memory = {0, is_off && now <= max_more ? now : now - 1, 0};
   }
 
  private:
@@ -151,7 +151,7 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
 
   /// If `stages` is 0, the number of stages adapts to the data.
   explicit sidco(double density, option<Model> = {}, unsigned stages = 0)
-      : engine("sidco", density, {static_cast<std::int32_t>(stages), most_stages(density)}) {
+      : engine("sidco", density, {static_cast<std::int32_t>(stages), max_stages(density)}) {
     detail::require(stages <= 32, "sidco: stages must be at most 32, got ", stages);
   }
 
@@ -187,7 +187,7 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
 
  private:
   /// Returns 1 for an invalid density, for which the constructor of the engine throws.
-  static std::int32_t most_stages(double density) {
+  static std::int32_t max_stages(double density) {
     return 0 < density && density <= 1 ? std::max(1, static_cast<std::int32_t>(std::ceil(-std::log2(density)))) : 1;
   }
 };

@@ -24,7 +24,7 @@ namespace pith { inline namespace PITH_ABI {
 ///     size_t  select_scratch_bytes<Source>(uint64 n)          the scratch memory of `select`; by default 0
 ///
 /// The source has the interface of core/source.hpp. If the source has residual write-back, `select` also writes
-/// `source.kept(i)` of each selected element i to `to.old`. After that, `select` calls `source.leave` for every
+/// `source.old_residual(i)` of each selected element i to `to.old`. After that, `select` calls `source.leave` for every
 /// element. So error_feedback needs no separate pass over the tensor.
 ///
 ///   emits       kept(n) values of In in ascending order of indices; side information: the indices, in the format of
@@ -69,14 +69,15 @@ class sparsifier : public codec_base {
     select_from(cx, ext::plain_source<In>{x.data}, ext::selected_entries<In>{indices, y.values.data}, y.side);
   }
   template <std::floating_point In, executor E, class Source>
-  void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, In> y) const requires(Source::keeps) {
+  void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, In> y) const
+      requires(Source::stores_residual) {
     auto picked = make_selected(cx);
     picked.values = y.values.data;
     select_from(cx, from, picked, y.side);
     write_back(cx, from, picked, y.values.data);
   }
   template <std::floating_point In, executor E, class Source>
-  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const requires(Source::keeps) {
+  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const requires(Source::stores_residual) {
     auto const k = kept_of(dims);
     return scratch_for<std::uint32_t>(k) + 2 * scratch_for<In>(k) + working_bytes<Source>(exec, dims);
   }
@@ -102,7 +103,7 @@ class sparsifier : public codec_base {
   }
   template <std::floating_point In, executor E, class Source>
   void write_back(context<In, E> const& cx, Source const& from, ext::selected_entries<In> const& of,
-                  In const* sent) const requires(Source::keeps) {
+                  In const* sent) const requires(Source::stores_residual) {
     cx.exec.for_each_index(kept_of(cx.dims), ext::write_back_selected<Source, In>{from, of, sent});
   }
 
@@ -115,7 +116,7 @@ class sparsifier : public codec_base {
     cx.exec.for_each_index(k, detail::scatter_at<In>{y.values.data, indices, x.data});
   }
 
-  std::uint64_t most_entries(shape const& dims) const { return kept_of(dims); }
+  std::uint64_t max_entries(shape const& dims) const { return kept_of(dims); }
   template <real In, executor E>
   void decode_entries(context<In, E> const& cx, encoded_on<E, In const> y, ext::selected_entries<In> const& to) const {
     auto const k = kept_of(cx.dims);

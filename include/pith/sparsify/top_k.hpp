@@ -26,7 +26,7 @@ namespace pith { inline namespace PITH_ABI {
 ///               per kept entry; the host does not wait
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than finite numbers. So NaN and infinity
 ///               reach the other ranks
-///   properties  a projection, contractive with delta = k / n, and nestable. Ties go to the smaller index
+///   properties  a projection, contractive with delta = k / n. Ties go to the smaller index
 ///   reference   Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017. Like Deep
 ///               Gradient Compression (Lin et al., ICLR 2018), top_k first computes a bound from a sample, and then
 ///               searches among the values that reach this bound. Unlike in that paper, top_k always keeps exactly k
@@ -40,8 +40,7 @@ class top_k : public sparsifier<top_k<Coder>, Coder> {
 
   using base::coder;
 
-  static constexpr codec_traits traits = {
-      .projection = true, .isometric = true, .reproducible = true, .nestable = true};
+  static constexpr codec_traits traits = {.projection = true, .isometric = true, .reproducible = true};
 
   explicit top_k(double density, Coder with = {}) : base(with), density_("top_k", density) {}
 

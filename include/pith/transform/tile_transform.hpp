@@ -18,7 +18,7 @@ namespace pith { inline namespace PITH_ABI {
 ///                                                 count is an integer or an ext::constant
 ///     inverse(team, draws, first, count, A* p)    applies the inverse, which is the transpose
 template <class R>
-concept tile_rule = requires(R const& r, draws const& random, lone_thread const& team, std::uint64_t first, float* p) {
+concept tile_rule = requires(R const& r, draws const& random, serial_team const& team, std::uint64_t first, float* p) {
   { r.tile } -> std::convertible_to<std::uint32_t>;
   r.forward(team, random, first, 1u, p);
   r.inverse(team, random, first, 1u, p);
@@ -29,7 +29,7 @@ namespace detail {
 /// A source that transforms the `n` values of another source. The last tile is padded with zeros.
 template <class Rule, class Source, class A>
 struct transformed_source {
-  static constexpr bool keeps = Source::keeps;
+  static constexpr bool stores_residual = Source::stores_residual;
   static constexpr bool is_tiled = true;
 
   Rule rule;
@@ -49,9 +49,9 @@ struct transformed_source {
     return room;
   }
   template <class Team, class Count>
-  PITH_HD void keep(Team const& team, std::uint64_t first, Count count, A* sent) const {
+  PITH_HD void store_residual(Team const& team, std::uint64_t first, Count count, A* sent) const {
     rule.inverse(team, random, first, count, sent);
-    from.keep(team, first, real_count(first, count), sent);
+    from.store_residual(team, first, real_count(first, count), sent);
   }
 };
 

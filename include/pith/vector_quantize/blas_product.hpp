@@ -46,14 +46,14 @@ struct blas_product {
   template <std::floating_point A, detail::host_executor E>
   void multiply(E const&, product_shape const& size, A const* s, A const* u, A* z, workspace_on<E>&) const {
     auto const columns = static_cast<int>(size.columns), rank = static_cast<int>(size.rank);
-    for (std::uint64_t row = 0; row < size.rows; row += most_rows) {
-      auto const rows = static_cast<int>(std::min(size.rows - row, most_rows));
+    for (std::uint64_t row = 0; row < size.rows; row += max_rows) {
+      auto const rows = static_cast<int>(std::min(size.rows - row, max_rows));
       detail::gemm(rows, rank, columns, s + row * size.columns, u, z + row * size.rank);
     }
   }
 
  private:
-  static constexpr std::uint64_t most_rows = 1u << 30;  ///< the most rows per BLAS call, because BLAS sizes are int
+  static constexpr std::uint64_t max_rows = 1u << 30;  ///< the most rows per BLAS call, because BLAS sizes are int
 };
 
 static_assert(matrix_product<blas_product, float, archetype>);

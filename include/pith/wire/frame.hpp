@@ -110,7 +110,7 @@ header open(E const& exec, C const& codec, span_on<E, std::byte const> frame,
   auto const sum = detail::payload_checksum(exec, payload, ws);
   detail::require_wire(sum == h.payload_checksum, "open: the payload is damaged: its checksum must be ",
                        h.payload_checksum, ", got ", sum);
-  auto const id = encoding_id{&h.step, h.whose.seed, 0, h.whose.tensor, h.whose.rank, 0, 0};
+  auto const id = encoding_id{&h.step, h.owner.seed, 0, h.owner.tensor, h.owner.rank, 0, 0};
   detail::decode_payload<In>(codec, context<In, E>{exec, id, dims, ws}, payload,
                              values_on<E, In>{gradient.data(), dims.n}, state.replicated());
   exec.wait();

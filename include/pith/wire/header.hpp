@@ -91,7 +91,7 @@ struct header {
   element_kind element = element_kind::f32;
   shape dims;
   std::uint64_t step = 0;
-  tensor_id whose;
+  tensor_id owner;
   std::uint64_t payload_bytes = 0;
   std::uint64_t payload_checksum = 0;
 
@@ -111,12 +111,12 @@ inline header_fields fields_of(wire::header const& h) {
           static_cast<std::uint8_t>(h.element),
           0,
           static_cast<std::uint32_t>(h.codec.size()),
-          h.whose.tensor,
+          h.owner.tensor,
           h.dims.n,
           h.dims.rows,
           h.step,
-          h.whose.seed,
-          h.whose.rank,
+          h.owner.seed,
+          h.owner.rank,
           {},
           h.payload_bytes,
           h.payload_checksum};
@@ -180,7 +180,7 @@ inline void write_header(header const& h, span<std::byte> to) {
 ///
 ///     auto const h = pith::wire::read_header(bytes);
 ///     auto const codec = pith::parse<float>(h.codec);
-///     auto state = pith::make_state<float>(pith::seq, codec, h.dims, h.whose);
+///     auto state = pith::make_state<float>(pith::seq, codec, h.dims, h.owner);
 ///
 ///   errors      wire_error, whose message contains the expected and the found value. A header may be forged, so check
 ///               `dims` before you allocate memory for a tensor of that size

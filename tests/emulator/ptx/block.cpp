@@ -67,12 +67,12 @@ void run(thread& t) {
 }  // namespace
 
 block::block(running& machine) : of(&machine) {
-  auto* const p = mmap(nullptr, most_shared, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+  auto* const p = mmap(nullptr, max_shared, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
   if (p == MAP_FAILED) throw fault("no memory below 4 GiB");
   shared = static_cast<unsigned char*>(p);
 }
 
-block::~block() { munmap(shared, most_shared); }
+block::~block() { munmap(shared, max_shared); }
 
 void begin(block& b, launch const& l, std::uint64_t number) {
   constexpr int garbage = 0x5b;

@@ -71,8 +71,8 @@ struct block {
   // count what synchronised them.
   std::uint32_t epoch = 0;
   std::vector<std::uint32_t> warp_epochs;
-  static constexpr std::uint64_t most_shared = 256 * 1024;
-  record_store shared_records{most_shared};
+  static constexpr std::uint64_t max_shared = 256 * 1024;
+  record_store shared_records{max_shared};
   std::map<std::uint32_t, publication> seen;  // of other blocks, by their number
 };
 

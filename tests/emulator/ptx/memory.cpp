@@ -33,8 +33,8 @@ struct op_ld {
 template <class T>
 struct op_st {
   static bool run(thread& t, instruction const& i) {
-    constexpr auto most_lanes = 4;
-    unsigned char bytes[sizeof(T) * most_lanes];
+    constexpr auto max_lanes = 4;
+    unsigned char bytes[sizeof(T) * max_lanes];
     auto const n = static_cast<unsigned>(sizeof(T)) * i.lanes;
     for (unsigned k = 0; k < i.lanes; ++k)
       std::memcpy(bytes + sizeof(T) * k, &t.slots[i.lanes == 1 ? i.b : i.more[k]], sizeof(T));

@@ -99,7 +99,7 @@ struct function {
   std::vector<parameter> params, returns;  // of a function that is called, the returns come first
   std::uint64_t param_bytes = 0;
   unsigned max_threads = 1024;
-  int most_dynamic_shared = 48 * 1024;  // the limit of a launch, which the runtime sets
+  int max_dynamic_shared = 48 * 1024;  // the limit of a launch, which the runtime sets
 
   std::string body;
   std::size_t body_line = 0;

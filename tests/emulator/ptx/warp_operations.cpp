@@ -25,9 +25,9 @@ enum operation : std::uint8_t {
   match_any,
   match_all,
   sum,
-  least_signed,
+  min_signed,
   least,
-  most_signed,
+  max_signed,
   most,
   and_,
   or_,
@@ -105,8 +105,8 @@ uint32_t reduced(operation how, uint32_t a, uint32_t b) {
   auto const less = static_cast<int32_t>(a) < static_cast<int32_t>(b);
   switch (how) {
     case sum: return a + b;
-    case least_signed: return less ? a : b;
-    case most_signed: return less ? b : a;
+    case min_signed: return less ? a : b;
+    case max_signed: return less ? b : a;
     case least: return std::min(a, b);
     case most: return std::max(a, b);
     case and_: return a & b;
@@ -151,8 +151,8 @@ handler select_match(draft const& text, instruction& i) {
 handler select_redux(draft const& text, instruction& i) {
   auto const is_signed = text.type()[0] == 's';
   i.mode = text.has("add")   ? sum
-           : text.has("min") ? (is_signed ? least_signed : least)
-           : text.has("max") ? (is_signed ? most_signed : most)
+           : text.has("min") ? (is_signed ? min_signed : least)
+           : text.has("max") ? (is_signed ? max_signed : most)
            : text.has("and") ? and_
            : text.has("or")  ? or_
                              : xor_;

@@ -26,7 +26,7 @@ std::deque<device>& devices() {
   return all;
 }
 
-constexpr int shared_bytes = 48 * 1024, most_shared_bytes = 227 * 1024;
+constexpr int shared_bytes = 48 * 1024, max_shared_bytes = 227 * 1024;
 
 int attribute(cudaDeviceAttr which) {
   switch (which) {
@@ -35,7 +35,7 @@ int attribute(cudaDeviceAttr which) {
     case cudaDevAttrMaxThreadsPerBlock: return 1024;
     case cudaDevAttrMaxThreadsPerMultiProcessor: return 2048;
     case cudaDevAttrMaxSharedMemoryPerBlock: return shared_bytes;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: return most_shared_bytes;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: return max_shared_bytes;
     case cudaDevAttrWarpSize: return 32;
     case cudaDevAttrMaxGridDimX: return 0x7fffffff;
     default: return 0;
@@ -50,7 +50,7 @@ cudaDeviceProp properties(int number) {
   p.warpSize = attribute(cudaDevAttrWarpSize);
   p.maxThreadsPerBlock = attribute(cudaDevAttrMaxThreadsPerBlock);
   p.maxThreadsPerMultiProcessor = attribute(cudaDevAttrMaxThreadsPerMultiProcessor);
-  p.sharedMemPerBlock = shared_bytes, p.sharedMemPerBlockOptin = most_shared_bytes;
+  p.sharedMemPerBlock = shared_bytes, p.sharedMemPerBlockOptin = max_shared_bytes;
   p.totalGlobalMem = device::memory_bytes, p.l2CacheSize = 1 << 20;
   return p;
 }

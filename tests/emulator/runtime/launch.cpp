@@ -56,7 +56,7 @@ cudaError_t check_limits(function const& f, configuration const& c) {
     return cudaErrorInvalidConfiguration;
   if (threads == 0 || threads > 1024 || c.block.z > 64) return cudaErrorInvalidConfiguration;
   if (threads > f.max_threads) return cudaErrorLaunchOutOfResources;
-  return c.shared > static_cast<std::size_t>(f.most_dynamic_shared) ? cudaErrorInvalidValue : cudaSuccess;
+  return c.shared > static_cast<std::size_t>(f.max_dynamic_shared) ? cudaErrorInvalidValue : cudaSuccess;
 }
 
 cudaError_t launch(function* f, configuration const& c, void** arguments) {
@@ -64,8 +64,8 @@ cudaError_t launch(function* f, configuration const& c, void** arguments) {
   if (stream_of(c.stream).device != current_device().number) return cudaErrorInvalidResourceHandle;
   if (auto const status = check_limits(*f, c); status != cudaSuccess) return status;
   auto const values = packed(*f, arguments);
-  constexpr std::size_t most_argument_bytes = 4096;
-  if (values.size() > most_argument_bytes) return cudaErrorInvalidValue;
+  constexpr std::size_t max_argument_bytes = 4096;
+  if (values.size() > max_argument_bytes) return cudaErrorInvalidValue;
   return submit(c.stream, once([&d = current_device(), f, c, values] { run(d, *f, c, values); }));
 }
 
@@ -74,7 +74,7 @@ cudaFuncAttributes attributes(function const& f) {
   a.sharedSizeBytes = f.shared_bytes, a.localSizeBytes = f.local_bytes;
   a.maxThreadsPerBlock = static_cast<int>(f.max_threads), a.numRegs = 32;
   a.ptxVersion = a.binaryVersion = f.owner->architecture;
-  a.maxDynamicSharedSizeBytes = f.most_dynamic_shared;
+  a.maxDynamicSharedSizeBytes = f.max_dynamic_shared;
   return a;
 }
 
@@ -112,9 +112,9 @@ cudaError_t cudaFuncSetAttribute(void const* host, cudaFuncAttribute which, int 
     if (f == nullptr) return cudaErrorInvalidDeviceFunction;
     if (which != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
     decode(*f);
-    constexpr int most_shared_bytes = 227 * 1024;
-    if (value < 0 || value + static_cast<int>(f->shared_bytes) > most_shared_bytes) return cudaErrorInvalidValue;
-    f->most_dynamic_shared = value;
+    constexpr int max_shared_bytes = 227 * 1024;
+    if (value < 0 || value + static_cast<int>(f->shared_bytes) > max_shared_bytes) return cudaErrorInvalidValue;
+    f->max_dynamic_shared = value;
     return cudaSuccess;
   });
 }

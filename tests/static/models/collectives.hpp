@@ -75,8 +75,8 @@ class shared_scale : public pith::codec_base {
   unsigned rounds(shape const&, unsigned) const { return 2; }
   template <real In>
   transfer round(unsigned r, shape const& dims, unsigned) const {
-    return r == 0 ? transfer{transport::max, pith::element_kind::f32, 1}
-                  : transfer{transport::sum, pith::element_kind::i32, dims.n};
+    return r == 0 ? transfer{transport::all_reduce_max, pith::element_kind::f32, 1}
+                  : transfer{transport::all_reduce_sum, pith::element_kind::i32, dims.n};
   }
   template <real In, executor E>
   std::size_t exchange_scratch_bytes(E const&, shape const& dims, unsigned) const {
@@ -112,7 +112,7 @@ class shared_scale : public pith::codec_base {
 
  private:
   using rule_type = pith::detail::qsgd_rule<Bits>;
-  static rule_type rule() { return {pith::qsgd<Bits>::most_levels, pith::norm::max}; }
+  static rule_type rule() { return {pith::qsgd<Bits>::max_levels, pith::norm::max}; }
 
   template <class In>
   struct size {

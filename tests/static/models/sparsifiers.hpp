@@ -14,7 +14,7 @@ class hard_threshold : public pith::codec_base {
   using output = In;
 
   static constexpr pith::codec_traits traits = {
-      .projection = true, .isometric = true, .nestable = true, .rates = pith::rate_form::variable};
+      .projection = true, .isometric = true, .rates = pith::rate_form::variable};
 
   explicit hard_threshold(double tau, std::uint64_t most = ~0ull) : tau_(tau), most_(most) {}
 
@@ -97,7 +97,7 @@ struct sampled_threshold : estimated_threshold {
   using facets = pith::ext::facets<pith::ext::rate>;
 
   static constexpr pith::codec_traits traits = {
-      .projection = true, .isometric = true, .nestable = true, .rates = pith::rate_form::variable};
+      .projection = true, .isometric = true, .rates = pith::rate_form::variable};
   sampled_threshold at(double) const;
 };
 

@@ -15,7 +15,7 @@ template <class In, class C, class E>
 std::size_t mean_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
   auto const own = scratch_bytes<In>(c, exec, dims);
   if (ranks == 1 || has_decode_sum<In, E>(c)) return own;
-  if (auto const most = most_entries<In, E>(c, dims); most > 0)
+  if (auto const most = max_entries<In, E>(c, dims); most > 0)
     return own + entry_sum<In>{dims.n, most, ranks}.scratch_bytes();
   return own + scratch_for<In>(dims.n) + scratch_for<accum<In>>(dims.n);
 }
@@ -56,7 +56,7 @@ void decode_mean(C const& c, context<In, E> const& cx, received_on<E> in, values
     if (has_decode_sum<In, E>(c)) return decode_sum<In>(c, cx, first, in.stride, cx.ranks, share, x, replicated);
   }
   if constexpr (may_hold_entries<C, In, E>) {
-    if (c.most_entries(cx.dims) > 0)
+    if (c.max_entries(cx.dims) > 0)
       return decode_entry_sum<In>(c, cx, in.bytes, in.stride, cx.ranks, share, x, replicated);
   }
   decode_one_by_one<In>(c, cx, in, share, x, replicated);

@@ -30,18 +30,18 @@ PITH_HD inline std::uint32_t count_below(std::uint32_t const* indices, std::uint
 /// True if S declares the maximum number of its entries.
 template <class S>
 concept counts_entries = requires(S const& s, shape const& dims) {
-  { s.most_entries(dims) } -> std::same_as<std::uint64_t>;
+  { s.max_entries(dims) } -> std::same_as<std::uint64_t>;
 };
 
 /// A stage whose payload lists some elements; all other elements decode to zero. `decode_entries` writes
-/// most_entries(dims) entries with ascending indices. Padding entries have the index no_index.
+/// max_entries(dims) entries with ascending indices. Padding entries have the index no_index.
 template <class S, class In, class E>
 concept emits_entries = counts_entries<S> &&
     requires(S const& s, context<In, E> const& cx, encoded_on<E, output_of<S, In> const> y,
              selected_entries<In> const& to) {
   { s.decode_entries(cx, y, to) } -> std::same_as<void>;
 };
-/// A codec whose payload may list entries. most_entries(dims) is 0 if the payload does not list entries.
+/// A codec whose payload may list entries. max_entries(dims) is 0 if the payload does not list entries.
 template <class C, class In, class E>
 concept holds_entries = counts_entries<C> &&
     requires(C const& c, context<In, E> const& cx, span_on<E, std::byte const> payload, selected_entries<In> const& to,
@@ -52,9 +52,9 @@ template <class C, class In, class E>
 concept may_hold_entries = emits_entries<C, In, E> || holds_entries<C, In, E>;
 
 template <class In, class E, class C>
-std::uint64_t most_entries(C const& c, shape const& dims) {
+std::uint64_t max_entries(C const& c, shape const& dims) {
   if constexpr (may_hold_entries<C, In, E>) {
-    return c.most_entries(dims);
+    return c.max_entries(dims);
   } else {
     return 0;
   }

@@ -131,7 +131,7 @@ void decode_entry_sum(C const& c, context<In, E> const& cx, span_on<E, std::byte
                       unsigned ranks, accum<In> factor, values_on<E, In> x, Replicated const& replicated) {
   using A = accum<In>;
   auto const size = payload_bytes<In>(c, cx.dims);
-  auto const by = entry_sum<In>{cx.dims.n, c.most_entries(cx.dims), ranks};
+  auto const by = entry_sum<In>{cx.dims.n, c.max_entries(cx.dims), ranks};
   auto const tiles = by.tiles();
   auto const lists = entry_lists<In>{cx.ws.template take<std::uint32_t>(by.entries()).data,
                                      cx.ws.template take<In>(by.entries()).data, by.room, by.stride()};

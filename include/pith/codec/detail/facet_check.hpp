@@ -30,8 +30,8 @@ concept has_granule = requires(C const& c) {
 
 /// The names of all members of facets.
 struct facet_members {
-  int omega, delta, error_bound, at, encode_from, decode_sum, most_entries, decode_entries, used_values,
-      used_side_bytes, granule, contribution, own_contribution, delivered, produce_from, absorb_to;
+  int omega, delta, error_bound, at, encode_from, decode_sum, max_entries, decode_entries, used_values, used_side_bytes,
+      granule, contribution, own_contribution, delivered, produce_from, absorb_to;
 };
 
 /// Fails to compile if the facets of a codec do not fit its members.
@@ -50,7 +50,7 @@ struct facet_check {
   PITH_FACET(sum, decode_sum, (sums_parts<C, In, E>),
              "template <real In, executor E> void decode_sum(context<In, E> const&, gathered_on<E, Out>, accum<In> "
              "factor, values_on<E, In>) const");
-  PITH_FACET(entries, most_entries, counts_entries<C>, "std::uint64_t most_entries(shape const&) const");
+  PITH_FACET(entries, max_entries, counts_entries<C>, "std::uint64_t max_entries(shape const&) const");
   PITH_FACET(entries, decode_entries, (emits_entries<C, In, E>),
              "template <real In, executor E> void decode_entries(context<In, E> const&, encoded_on<E, Out const>, "
              "ext::selected_entries<In> const&) const");

@@ -38,12 +38,12 @@ struct ranked_number {
   std::int64_t number;
   unsigned rank;
 
-  static constexpr std::int64_t most_ranks = 1 << 16;
+  static constexpr std::int64_t max_ranks = 1 << 16;
 
   ranked_number negated() const { return {-number, rank}; }
-  std::int64_t packed() const { return number * most_ranks + (most_ranks - 1 - rank); }
+  std::int64_t packed() const { return number * max_ranks + (max_ranks - 1 - rank); }
   static ranked_number unpacked(std::int64_t all) {
-    return {all >> 16, static_cast<unsigned>(most_ranks - 1 - (all & (most_ranks - 1)))};
+    return {all >> 16, static_cast<unsigned>(max_ranks - 1 - (all & (max_ranks - 1)))};
   }
 };
 

@@ -26,8 +26,8 @@ PITH_HD constexpr void write_word(std::uint32_t word, std::uint8_t* to) {
 }
 
 /// Writes `count` symbols of `bits` <= 32 bits, least significant bit first. Unused bits of the last byte are zero.
-PITH_SELDOM PITH_HD constexpr void pack(std::uint32_t const* symbols, std::uint64_t count, unsigned bits,
-                                        std::uint8_t* bytes) {
+PITH_NOINLINE PITH_HD constexpr void pack(std::uint32_t const* symbols, std::uint64_t count, unsigned bits,
+                                          std::uint8_t* bytes) {
   std::uint64_t pending = 0;
   unsigned held = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -40,8 +40,8 @@ PITH_SELDOM PITH_HD constexpr void pack(std::uint32_t const* symbols, std::uint6
   for (unsigned done = 0; done < held; done += 8, pending >>= 8) *bytes++ = static_cast<std::uint8_t>(pending);
 }
 
-PITH_SELDOM PITH_HD constexpr void unpack(std::uint8_t const* bytes, std::uint64_t count, unsigned bits,
-                                          std::uint32_t* symbols) {
+PITH_NOINLINE PITH_HD constexpr void unpack(std::uint8_t const* bytes, std::uint64_t count, unsigned bits,
+                                            std::uint32_t* symbols) {
   auto const mask = (std::uint64_t{1} << bits) - 1;
   auto const* const end = bytes + (count * bits + 7) / 8;
   std::uint64_t pending = 0;

@@ -106,7 +106,7 @@ PITH_HD T fold_row(T* lane, constant<0>, Merge const&) {
 }
 template <std::uint32_t Half, class T, class Merge>
 PITH_HD T fold_row(T* lane, constant<Half>, Merge const& merge) {
-  PITH_ROLLED
+  PITH_NO_UNROLL
   for (std::uint32_t i = 0; i < Half; ++i) lane[i] = merge(lane[i], lane[i + Half]);
   return fold_row(lane, constant<Half / 2>(), merge);
 }
@@ -141,7 +141,7 @@ PITH_HD T merge_row(std::uint32_t width, F const& f, std::uint32_t at, Merge con
 /// For each r < rows, sets lanes[row_stride(width) r] to the merge of f(r width + i) over i < width, where width <=
 /// tile_lanes. The last overload is for teams of one thread, which merge the rows one by one.
 template <team Team, class T, class F, class Merge>
-  requires(!std::derived_from<Team, lone_thread>)
+  requires(!std::derived_from<Team, serial_team>)
 PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, std::uint32_t width, F const& f, Merge merge) {
   auto const half = row_stride(width);
   auto const upper = width - half;
@@ -166,7 +166,7 @@ PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, constant
   team.merge_rows(lanes, row_stride(width), rows, width, f, merge);
 }
 template <team Team, class T, class Width, class F, class Merge>
-  requires(std::derived_from<Team, lone_thread>)
+  requires(std::derived_from<Team, serial_team>)
 PITH_HD void merge_rows(Team const&, T* lanes, std::uint32_t rows, Width width, F const& f, Merge merge) {
   auto const stride = row_stride(width);
   for (std::uint32_t r = 0; r < rows; ++r) lanes[r * stride] = merge_row<T>(width, f, r * width, merge);

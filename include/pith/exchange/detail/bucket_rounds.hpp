@@ -94,7 +94,7 @@ class bucket_rounds {
     auto const& groups = plan_.rounds()[round];
     if (is_compacted(round)) exact_->expand(exec, groups, round, at.received.data(), at.gathered.data());
     for (auto const& g : groups) {
-      if (g.how == transport::mean) {
+      if (g.how == transport::all_reduce_mean) {
         average(exec, g.kind, gathered(g, at), g.ranks, part(g).data());
         continue;
       }
@@ -119,19 +119,19 @@ class bucket_rounds {
   }
   /// Returns this rank's part of a mean.
   span_on<E, std::byte> part(group const& g) const {
-    return parts_.view().subspan(g.part, g.how == transport::mean ? g.bytes / g.ranks : g.bytes);
+    return parts_.view().subspan(g.part, g.how == transport::all_reduce_mean ? g.bytes / g.ranks : g.bytes);
   }
 
   /// Starts the transfer of a group.
   auto move(E const& exec, Comm& comm, group const& g, memory const& at) const {
-    auto const how = g.how == transport::mean ? transport::all_to_all : g.how;
+    auto const how = g.how == transport::all_reduce_mean ? transport::all_to_all : g.how;
     return move_bytes(exec, comm, how, g.kind, g.distance, g.completes_mean() ? part(g) : out(g, at), gathered(g, at));
   }
   /// The data that a tensor receives in the transfer of a group.
   static received_on<E> received(group const& g, slot const& s, memory const& at) {
     if (g.completes_mean()) return {gathered(g, at).subspan(s.offset, s.bytes)};
     auto const in = moved<E>(g.how, out(g, at), gathered(g, at), g.ranks);
-    if (comes_apart(g.how)) return {in.bytes.subspan(s.offset), in.stride};
+    if (is_separate(g.how)) return {in.bytes.subspan(s.offset), in.stride};
     return {in.bytes.subspan(s.offset, s.bytes)};
   }
 

@@ -79,11 +79,11 @@ class ready_buckets {
 
   ready_buckets(bucket_list const& buckets, std::size_t tensors)
       : bucket_of_(tensors), is_ready_(tensors), times_(tensors) {
-    lay_out(buckets);
+    set_layout(buckets);
   }
 
-  /// Replaces the division of the tensors into buckets. Call lay_out() between steps.
-  void lay_out(bucket_list const& buckets) {
+  /// Replaces the division of the tensors into buckets. Call set_layout() between steps.
+  void set_layout(bucket_list const& buckets) {
     sizes_.clear();
     for (auto const& b : buckets) {
       for (auto const tensor : b) bucket_of_[tensor] = sizes_.size();
@@ -137,7 +137,7 @@ class ready_buckets {
     return !is_cancelled_;
   }
   /// Waits for at most the duration `most`. Returns whether the bucket is ready or `cancel()` was called.
-  bool comes_within(duration most, std::size_t bucket) const {
+  bool is_ready_within(duration most, std::size_t bucket) const {
     auto lock = std::unique_lock(mutex_);
     return changed_.wait_for(lock, most, [&] { return missing_[bucket] == 0 || is_cancelled_; });
   }

@@ -12,9 +12,9 @@ namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Measures |g|^2 and |g - D(C(g))|^2 for a codec with a new state. Allocates memory, and waits for the executor.
 template <real In, executor E, class C>
-measured_energy loss_of(E const& exec, C const& codec, shape const& dims, tensor_id const& whose,
+measured_energy loss_of(E const& exec, C const& codec, shape const& dims, tensor_id const& owner,
                         span_on<E, In const> gradient) {
-  auto state = make_state<In>(exec, codec, dims, whose);
+  auto state = make_state<In>(exec, codec, dims, owner);
   auto const scratch = buffer<std::byte, E>(exec, workspace_bytes<In>(exec, codec, dims));
   auto ws = workspace_on<E>(scratch.view());
   auto const payload = buffer<std::byte, E>(exec, payload_bytes<In>(codec, dims));

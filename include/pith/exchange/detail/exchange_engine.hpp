@@ -56,10 +56,10 @@ struct exchange_engine {
     ready.cancel();
     guarded([this] { join(); });
   }
-  void lay_out(bucket_list layout) {
-    pipeline.lay_out(std::move(layout));
+  void set_layout(bucket_list layout) {
+    pipeline.set_layout(std::move(layout));
     pipeline.connect();
-    ready.lay_out(pipeline.layout());
+    ready.set_layout(pipeline.layout());
   }
 
   /// Deletes an engine. After a failed step, the engine's memory is not freed, since the transport may still use this

@@ -49,7 +49,7 @@ class exchange_pipeline {
     require_all_served(tensors_.codecs());
     for (auto const& t : tensors_.specs()) bytes_.push_back(t.dims.n * sizeof(In));
     limits_ = limits_for(tensors_.size() * sizeof(In), o.bucket_bytes);
-    lay_out(buckets_of(backward_order(bytes_.size()), bytes_, limits_));
+    set_layout(buckets_of(backward_order(bytes_.size()), bytes_, limits_));
     if (o.gather_mode == gather::predicted) tensors_.predict(exec_);
     if (o.is_recoverable) copies_.emplace().fit(exec_, tensors_);
     if (o.is_weighted) tensors_.weigh_by(weights_.emplace(exec_, comms_.size()));
@@ -77,7 +77,7 @@ class exchange_pipeline {
   std::size_t buckets() const { return buckets_.size(); }
   bucket_list const& layout() const { return layout_; }
   /// Sets the tensor buckets for the next steps.
-  void lay_out(bucket_list layout) {
+  void set_layout(bucket_list layout) {
     layout_ = std::move(layout);
     plan();
   }
@@ -102,8 +102,9 @@ class exchange_pipeline {
   /// The numbers of bytes that a rank passes to its communicator in a step, for all kinds of transfer.
   pith::traffic traffic(std::optional<subgroup> among = {}) const {
     auto const of = [&](transport how) { return sent_bytes(how, among); };
-    return {of(transport::all_gather), of(transport::sum) + of(transport::max),
-            of(transport::all_to_all) + of(transport::mean), of(transport::swap) + of(transport::shift)};
+    return {of(transport::all_gather), of(transport::all_reduce_sum) + of(transport::all_reduce_max),
+            of(transport::all_to_all) + of(transport::all_reduce_mean),
+            of(transport::pairwise) + of(transport::ring_shift)};
   }
   /// For each tensor, the number of bytes that a rank's network interface sent in the last step, padding included. With
   /// gather::exact, the bytes of payloads that vary in size are divided among their tensors in proportion to the
@@ -140,12 +141,12 @@ class exchange_pipeline {
     auto ws = workspace_on<E>(scratch_.view());
     for (; next_ < schedule_.size(); ++next_) {
       auto const bucket = schedule_[next_].bucket;
-      if constexpr (host_executor<E>) travel_until(bucket, ready, ws);
+      if constexpr (host_executor<E>) wait_until(bucket, ready, ws);
       if (!is_there(bucket)) return false;
       if (next_ == 0) prepare();
       run_round(next_, ws);
     }
-    land(ws);
+    complete_pending(ws);
     tensors_.end_step(exec_);
     return true;
   }
@@ -187,7 +188,7 @@ class exchange_pipeline {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       for (unsigned r = 0; r < buckets_[b].rounds(); ++r) schedule_.push_back({b, r});
     }
-    log_.lay_out(buckets_.size());
+    log_.set_layout(buckets_.size());
     make_memory();
     gathered_bytes_ = sent_bytes(transport::all_gather);
   }
@@ -253,7 +254,7 @@ class exchange_pipeline {
   }
 
   void run_round(std::size_t k, workspace_on<E>& ws) {
-    if (builds_on_last(k)) land(ws);
+    if (builds_on_last(k)) complete_pending(ws);
     produce(k, ws);
     transfers_.wait(exec_);
     start(k);
@@ -261,14 +262,14 @@ class exchange_pipeline {
   }
   /// Waits until a bucket's gradients are ready or the pending transfers are complete. If the gradients are not ready
   /// after this wait, absorbs the round of the transfers.
-  void travel_until(std::size_t bucket, ready_buckets const& ready, workspace_on<E>& ws) {
+  void wait_until(std::size_t bucket, ready_buckets const& ready, workspace_on<E>& ws) {
     auto naps = backoff();
-    while (!transfers_.test(exec_) && !ready.comes_within(naps.next(), bucket)) {
+    while (!transfers_.test(exec_) && !ready.is_ready_within(naps.next(), bucket)) {
     }
-    if (!ready.has(bucket)) land(ws);
+    if (!ready.has(bucket)) complete_pending(ws);
   }
   /// Waits for the pending transfers and absorbs their round.
-  void land(workspace_on<E>& ws) {
+  void complete_pending(workspace_on<E>& ws) {
     transfers_.wait(exec_);
     absorb_until(next_, ws);
   }

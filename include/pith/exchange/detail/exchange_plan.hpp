@@ -40,13 +40,15 @@ class exchange_plan {
     /// Whether the transfer is the all-gather of a mean's parts. The all-to-all of the mean precedes it by one round.
     bool completes_mean() const { return how == transport::all_gather && is_narrow(kind); }
     /// The number of bytes that a rank receives beside the buffer that it sends.
-    std::size_t received_bytes() const { return how == transport::mean ? bytes : bytes * arrivals(how, ranks); }
+    std::size_t received_bytes() const {
+      return how == transport::all_reduce_mean ? bytes : bytes * received_pieces(how, ranks);
+    }
   };
   using round = std::vector<group>;
 
-  /// A group has at most `most_bytes` bytes, or a single tensor, since MPI's counts are of type int. For an all-gather,
+  /// A group has at most `max_bytes` bytes, or a single tensor, since MPI's counts are of type int. For an all-gather,
   /// the bytes include the payloads of all ranks.
-  explicit exchange_plan(std::size_t most_bytes = std::size_t{1} << 30) : most_bytes_(most_bytes) {}
+  explicit exchange_plan(std::size_t max_bytes = std::size_t{1} << 30) : max_bytes_(max_bytes) {}
 
   /// Adds a round of a tensor's codec. The rounds of a tensor are added in order. A mean takes two rounds of the plan,
   /// so each later round of the codec is one round later in the plan.
@@ -57,7 +59,7 @@ class exchange_plan {
     auto& to = group_of(rounds_[at], moves, ranks);
     to.slots.push_back({tensor, to.bytes, moves.bytes(), codec_round});
     to.bytes += align_up(moves.bytes(), section_alignment);
-    means_ += moves.how == transport::mean;
+    means_ += moves.how == transport::all_reduce_mean;
   }
 
   /// Adds the all-gathers that complete means, and sets the offsets of the groups in each round. All rounds use the
@@ -125,7 +127,7 @@ class exchange_plan {
     for (std::size_t r = 0; r < rounds_.size(); ++r) {
       auto made = round();
       for (auto& g : rounds_[r]) {
-        if (g.how != transport::mean) continue;
+        if (g.how != transport::all_reduce_mean) continue;
         g.bytes = divisible(g.bytes, g.ranks);
         g.part = part_bytes_;
         auto& parts = made.emplace_back(g);
@@ -141,17 +143,17 @@ class exchange_plan {
 
   group& group_of(round& r, transfer const& moves, unsigned all) const {
     auto const ranks = moves.among.ranks(all);
-    auto const copies = std::max(arrivals(moves.how, ranks), 1u);
+    auto const copies = std::max(received_pieces(moves.how, ranks), 1u);
     auto const takes = [&](group const& g) {
       return g.how == moves.how && g.kind == moves.kind && g.distance == moves.distance && g.among == moves.among &&
-             (g.bytes + moves.bytes()) * copies <= most_bytes_;
+             (g.bytes + moves.bytes()) * copies <= max_bytes_;
     };
     auto const found = std::find_if(r.begin(), r.end(), takes);
     if (found != r.end()) return *found;
     return r.emplace_back(group{moves.how, moves.kind, moves.distance, moves.among, ranks, pieces(moves.how, ranks)});
   }
 
-  std::size_t most_bytes_;
+  std::size_t max_bytes_;
   unsigned means_ = 0;  ///< the number of means among the rounds that were added for the current tensor
   std::vector<round> rounds_;
   std::size_t out_bytes_ = 0, gathered_bytes_ = 0, part_bytes_ = 0;

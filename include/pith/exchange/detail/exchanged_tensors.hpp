@@ -60,7 +60,7 @@ class exchanged_tensors {
   std::vector<tensor_spec> const& specs() const { return specs_; }
   std::vector<codec_type> const& codecs() const { return codecs_; }
   auto& state(std::size_t tensor) { return states_[tensor]; }
-  tensor_id const& whose(std::size_t tensor) const { return states_[tensor].whose(); }
+  tensor_id const& owner(std::size_t tensor) const { return states_[tensor].owner(); }
   unsigned ranks() const { return ranks_; }
   /// The number of elements in all tensors together.
   std::uint64_t size() const { return size_; }
@@ -92,7 +92,7 @@ class exchanged_tensors {
     for (std::size_t i = 0; i < specs_.size(); ++i) {
       next.owes.push_back(owes(i));
       if (next.codecs[i].shares_states(codecs_[i])) continue;
-      next.states[i].emplace(make_state<In>(exec, next.codecs[i], specs_[i].dims, states_[i].whose()));
+      next.states[i].emplace(make_state<In>(exec, next.codecs[i], specs_[i].dims, states_[i].owner()));
     }
     if (predicted_) next.predicted.emplace(exec, specs_, next.codecs);
     return next;
@@ -117,23 +117,23 @@ class exchanged_tensors {
   }
   void apply(E const& exec, change next) {
     for (std::size_t i = 0; i < specs_.size(); ++i) {
-      if (next.states[i]) states_[i].become(exec, codecs_[i], next.codecs[i], *std::move(next.states[i]), ranks_);
+      if (next.states[i]) states_[i].replace(exec, codecs_[i], next.codecs[i], *std::move(next.states[i]), ranks_);
     }
     codecs_ = std::move(next.codecs);
     predicted_ = std::move(next.predicted);
   }
 
-  /// `lay_none` clears the addresses of all gradients. `lay` sets the addresses of all gradients, which lie one after
+  /// `unbind` clears the addresses of all gradients. `lay` sets the addresses of all gradients, which lie one after
   /// another, or the address of one gradient.
-  void lay_none() { std::fill(gradients_.begin(), gradients_.end(), nullptr); }
-  void lay(span_on<E, In> gradients) {
+  void unbind() { std::fill(gradients_.begin(), gradients_.end(), nullptr); }
+  void bind(span_on<E, In> gradients) {
     auto* at = gradients.data();
     for (std::size_t i = 0; i < specs_.size(); at += specs_[i++].dims.n) gradients_[i] = at;
   }
-  void lay(std::size_t tensor, In* gradient) { gradients_[tensor] = gradient; }
+  void bind(std::size_t tensor, In* gradient) { gradients_[tensor] = gradient; }
   values_on<E, In> gradient(std::size_t tensor) const { return {gradients_[tensor], specs_[tensor].dims.n}; }
 
-  bool is_laid(std::size_t tensor) const { return gradients_[tensor] != nullptr || specs_[tensor].dims.n == 0; }
+  bool is_bound(std::size_t tensor) const { return gradients_[tensor] != nullptr || specs_[tensor].dims.n == 0; }
 
   /// Beginning with the next step, scales gradients and means by factors of the ranks' weights.
   void weigh_by(rank_weights<E> const& weights) {

@@ -26,9 +26,9 @@ any_request<Comm, E> reduce(E const& exec, Comm& comm, element_kind kind, span_o
 /// The name of a function that a transfer needs and the communicator lacks; null if the communicator has all functions.
 inline char const* lacking_call(optional_calls const& has, transfer const& moves) {
   auto const how = moves.how;
-  if ((how == transport::all_to_all || how == transport::mean) && !has.all_to_all)
+  if ((how == transport::all_to_all || how == transport::all_reduce_mean) && !has.all_to_all)
     return "all_to_all(exec, span<std::byte const>, span<std::byte>)";
-  if ((how == transport::swap || how == transport::shift) && !has.send_recv)
+  if ((how == transport::pairwise || how == transport::ring_shift) && !has.send_recv)
     return "send_recv(exec, span<std::byte const>, unsigned, span<std::byte>, unsigned)";
   if (!moves.among.is_all() && !has.split) return "split(unsigned) that returns its own type";
   return nullptr;
@@ -72,15 +72,15 @@ any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, elemen
       if constexpr (calls_of<Comm, E>.all_to_all)
         return comm.all_to_all(exec, span_on<E, std::byte const>(out), gathered);
       break;
-    case transport::swap:
+    case transport::pairwise:
       if constexpr (calls_of<Comm, E>.send_recv) return swap(exec, comm, distance, out, gathered);
       break;
-    case transport::shift:
+    case transport::ring_shift:
       if constexpr (calls_of<Comm, E>.send_recv) return shift(exec, comm, distance, out, gathered);
       break;
-    case transport::sum: return reduce(exec, comm, kind, out, reduction::sum);
-    case transport::max: return reduce(exec, comm, kind, out, reduction::max);
-    case transport::mean: break;
+    case transport::all_reduce_sum: return reduce(exec, comm, kind, out, reduction::sum);
+    case transport::all_reduce_max: return reduce(exec, comm, kind, out, reduction::max);
+    case transport::all_reduce_mean: break;
   }
   throw std::logic_error(sentence("transfer: the communicator lacks a transport of this codec"));
 }
@@ -88,7 +88,7 @@ any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, elemen
 /// The buffer that has the result of a transfer: `out` after a sum or maximum, and `gathered` otherwise.
 template <class E>
 received_on<E> moved(transport how, span_on<E, std::byte> out, span_on<E, std::byte> gathered, unsigned ranks) {
-  return comes_apart(how) ? received_on<E>{gathered, out.size() / pieces(how, ranks)} : received_on<E>{out};
+  return is_separate(how) ? received_on<E>{gathered, out.size() / pieces(how, ranks)} : received_on<E>{out};
 }
 
 }}}  // namespace pith::PITH_ABI::detail

@@ -33,10 +33,10 @@ struct cuda_team {
   static constexpr std::uint32_t own_bytes = 256;
   static constexpr bool specializes = false;
   static constexpr bool by_octets = true;
-  /// The largest number of elements for `place_at_least`.
+  /// The largest number of elements for `filter_to_slots`.
   template <class A>
   static constexpr std::uint32_t placed = threads * 128 / sizeof(A);
-  /// The place that `claim` returns if `place_at_least` must not emit the elements.
+  /// The place that `claim` returns if `filter_to_slots` must not emit the elements.
   static constexpr std::uint32_t nowhere = 0xffffffffu;
 
   template <class Count, class F>
@@ -54,9 +54,9 @@ struct cuda_team {
 #if defined(__CUDA_ARCH__)
     auto const all = static_cast<std::uint32_t>(octets(n)), whole = static_cast<std::uint32_t>(n / (32 * octet)) * 32;
     auto g = threadIdx.x;
-    PITH_CUDA_ROLLED
+    PITH_CUDA_NO_UNROLL
     for (; well && g < whole; g += threads) f(g * std::uint32_t{octet}, warp_octet());
-    PITH_CUDA_ROLLED
+    PITH_CUDA_NO_UNROLL
     for (; g < all; g += threads) {
       auto const size = static_cast<std::uint32_t>(octet_size(g, n));
       f(g * std::uint32_t{octet}, loose_octet{size});
@@ -128,16 +128,16 @@ struct cuda_team {
 
   /// Each thread processes one octet at a time.
   template <std::floating_point A, class Count>
-  PITH_HD void negatives(A const* x, Count n, std::uint8_t* bytes) const {
+  PITH_HD void pack_signs(A const* x, Count n, std::uint8_t* bytes) const {
     for_each_run(n, is_vector_aligned(x), [=](std::uint32_t i, auto const& run) {
       bytes[i / octet] = negative_byte(run.read(x + i), run.count());
     });
   }
 
-  /// Each thread tests one octet at a time. `at_least` is fast if few elements are kept.
+  /// Each thread tests one octet at a time. `filter_magnitude` is fast if few elements are kept.
   template <std::floating_point A, class Count>
-  PITH_HD std::uint32_t at_least([[maybe_unused]] A const* x, [[maybe_unused]] Count n,
-                                 [[maybe_unused]] bits_of<A> least, [[maybe_unused]] std::uint32_t* to) const {
+  PITH_HD std::uint32_t filter_magnitude([[maybe_unused]] A const* x, [[maybe_unused]] Count n,
+                                         [[maybe_unused]] bits_of<A> least, [[maybe_unused]] std::uint32_t* to) const {
     std::uint32_t kept = 0;
 #if defined(__CUDA_ARCH__)
     auto const well = is_vector_aligned(x);
@@ -156,13 +156,13 @@ struct cuda_team {
     return kept;
   }
 
-  /// Tests n <= placed<A> elements as `at_least` does, but the number of barriers does not depend on n. One thread
-  /// calls claim(kept), where `kept` is the number of kept elements. `claim` returns the first place of the kept
-  /// elements, or `nowhere`. Then emit(i, place) is called for each kept element i; the places ascend with i. If
-  /// `claim` returns `nowhere`, `place_at_least` returns false and does not call `emit`.
+  /// Tests n <= placed<A> elements as `filter_magnitude` does, but the number of barriers does not depend on n. One
+  /// thread calls claim(kept), where `kept` is the number of kept elements. `claim` returns the first place of the
+  /// kept elements, or `nowhere`. Then emit(i, place) is called for each kept element i; the places ascend with i. If
+  /// `claim` returns `nowhere`, `filter_to_slots` returns false and does not call `emit`.
   template <std::floating_point A, class Count, class Claim, class Emit>
-  PITH_HD bool place_at_least([[maybe_unused]] A const* x, [[maybe_unused]] Count n, [[maybe_unused]] bits_of<A> least,
-                              [[maybe_unused]] Claim const& claim, [[maybe_unused]] Emit const& emit) const {
+  PITH_HD bool filter_to_slots([[maybe_unused]] A const* x, [[maybe_unused]] Count n, [[maybe_unused]] bits_of<A> least,
+                               [[maybe_unused]] Claim const& claim, [[maybe_unused]] Emit const& emit) const {
 #if defined(__CUDA_ARCH__)
     __shared__ std::uint32_t place;
     auto const i =
@@ -180,7 +180,7 @@ struct cuda_team {
     return true;
   }
 
-  PITH_HD void tally(std::uint32_t* bins, std::uint32_t i, bool holds) const {
+  PITH_HD void count_into(std::uint32_t* bins, std::uint32_t i, bool holds) const {
     if (holds) add(bins + i, 1);
   }
   PITH_HD std::uint32_t add([[maybe_unused]] std::uint32_t* word, [[maybe_unused]] std::uint32_t amount) const {
@@ -209,7 +209,7 @@ struct cuda_team {
   /// run in parallel.
   static constexpr std::uint32_t rows = 8;
 
-  /// The number of octets that a thread tests in `place_at_least`. The octets have 128 bytes, whose loads run in
+  /// The number of octets that a thread tests in `filter_to_slots`. The octets have 128 bytes, whose loads run in
   /// parallel.
   template <class A>
   static constexpr std::uint32_t octets_of = 16 / sizeof(A);
@@ -283,7 +283,7 @@ struct cuda_team {
         reach |= reaching(aligned_octet(), x + i + r * row, least) << width * r;
       }
     } else {
-      PITH_CUDA_ROLLED
+      PITH_CUDA_NO_UNROLL
       for (std::uint32_t r = 0; r < octets_of<A> && i + r * row < n; ++r) {
         reach |= reaching(x + i + r * row, n - i - r * row, least, well) << width * r;
       }

@@ -4,7 +4,7 @@
 #include <pith/core/detail/float_environment.hpp>
 #include <pith/core/team.hpp>
 #include <pith/exec/detail/compaction.hpp>
-#include <pith/exec/detail/negatives.hpp>
+#include <pith/exec/detail/pack_signs.hpp>
 #include <pith/exec/detail/philox.hpp>
 #include <pith/exec/isa.hpp>
 
@@ -22,7 +22,7 @@ namespace pith { inline namespace PITH_ABI { namespace detail { inline namespace
 
 /// A team of one thread, whose loops are compiled for the instruction set `Level`.
 template <isa Level>
-struct host_team : lone_thread {
+struct host_team : serial_team {
   static constexpr bool specializes = Level != isa::baseline;
 
   PITH_CALLS_HOST
@@ -39,12 +39,12 @@ struct host_team : lone_thread {
       }
     }
 #endif
-    if (done < octets) lone_thread::random(from, first + done, octets - done, to + 8 * done);
+    if (done < octets) serial_team::random(from, first + done, octets - done, to + 8 * done);
   }
 
   PITH_CALLS_HOST
   template <std::floating_point A, class Count>
-  PITH_HD void negatives(A const* x, Count n, std::uint8_t* bytes) const {
+  PITH_HD void pack_signs(A const* x, Count n, std::uint8_t* bytes) const {
     std::uint32_t done = 0;
 #if PITH_VECTOR_LOOPS
     if constexpr (Level == isa::avx512) {
@@ -53,12 +53,12 @@ struct host_team : lone_thread {
       done = negatives_avx2(x, n, bytes);
     }
 #endif
-    if (done < n) lone_thread::negatives(x + done, n - done, bytes + done / octet);
+    if (done < n) serial_team::pack_signs(x + done, n - done, bytes + done / octet);
   }
 
   PITH_CALLS_HOST
   template <std::floating_point A, class Count>
-  PITH_HD std::uint32_t at_least(A const* x, Count n, bits_of<A> least, std::uint32_t* to) const {
+  PITH_HD std::uint32_t filter_magnitude(A const* x, Count n, bits_of<A> least, std::uint32_t* to) const {
 #if PITH_VECTOR_LOOPS
     if constexpr (Level == isa::avx512) {
       return at_least_avx512(x, n, least, to);
@@ -66,7 +66,7 @@ struct host_team : lone_thread {
       return at_least_avx2(x, n, least, to);
     }
 #endif
-    return lone_thread::at_least(x, n, least, to);
+    return serial_team::filter_magnitude(x, n, least, to);
   }
 
   /// The addition is atomic, because other threads may run other blocks at the same time.
@@ -107,14 +107,14 @@ template <class Body>
 void run_blocks([[maybe_unused]] isa level, Body const& body, std::uint64_t first, std::uint64_t last) {
   auto const environment = default_float_environment();
 #if PITH_ISA_DISPATCH
-  if constexpr (least_isa < isa::avx512) {
+  if constexpr (min_isa < isa::avx512) {
     if (level == isa::avx512) return run_blocks_avx512(body, first, last);
   }
-  if constexpr (least_isa < isa::avx2) {
+  if constexpr (min_isa < isa::avx2) {
     if (level == isa::avx2) return run_blocks_avx2(body, first, last);
   }
 #endif
-  run_blocks_on<least_isa>(body, first, last);
+  run_blocks_on<min_isa>(body, first, last);
 }
 
 /// A block body that calls f(i) for the indices i of a block. Host executors run `for_each_index` with this body.

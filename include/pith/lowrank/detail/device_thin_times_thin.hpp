@@ -34,7 +34,7 @@ struct thin_times_thin<Sink, A, device_space> {
     auto const rows = at_most(size.rows - row, tall()), count = at_most(size.columns - column, strip);
     team.for_each(constant<device_threads>(), [=](std::uint32_t thread) {
       if (thread >= count) return;
-      PITH_CUDA_ROLLED
+      PITH_CUDA_NO_UNROLL
       for (std::uint32_t y = 0; y < rows; y += high) {
         auto const left = at_most(rows - y, high);
         if (left == high && thread + (wide - 1) * device_threads < count) {

@@ -78,16 +78,16 @@ struct times_thin<Source, A, device_space> {
     }
     /// Adds the terms j, j + lanes, ... below `count`. Loads the next elements of M before it uses the current ones.
     PITH_HD void add_row(std::uint32_t j, std::uint32_t count) {
-      constexpr std::uint32_t steps = Source::keeps ? 2 : 3, stride = steps * lanes, reach = stride - lanes;
+      constexpr std::uint32_t steps = Source::stores_residual ? 2 : 3, stride = steps * lanes, reach = stride - lanes;
       A value[steps * high], next[steps * high];
       if (j + reach < count) load<steps>(j, value);
-      PITH_CUDA_ROLLED
+      PITH_CUDA_NO_UNROLL
       for (; j + reach < count; j += stride) {
         if (j + stride + reach < count) load<steps>(j + stride, next);
         add<steps>(j, value);
         write_out<steps * high>([&](auto k) { value[k] = next[k]; });
       }
-      PITH_CUDA_ROLLED
+      PITH_CUDA_NO_UNROLL
       for (; j < count; j += lanes) {
         load<1>(j, value);
         add<1>(j, value);

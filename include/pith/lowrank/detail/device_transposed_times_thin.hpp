@@ -12,7 +12,7 @@ template <class Source, class A>
 struct transposed_times_thin<Source, A, device_space> {
   static constexpr std::uint32_t strip = device_threads, tall = 256;
   /// A thread loads `loads_at_once` elements at once. Elements of two tensors, or doubles, need twice the registers.
-  static constexpr unsigned resident_blocks = Source::keeps || sizeof(A) == 8 ? 2 : 4;
+  static constexpr unsigned resident_blocks = Source::stores_residual || sizeof(A) == 8 ? 2 : 4;
   using memory = fast_array<double, tall * thin_group>;
 
   Source m;
@@ -60,11 +60,11 @@ struct transposed_times_thin<Source, A, device_space> {
                           constant<Width> width) const {
     constexpr std::uint32_t steps = loads_at_once<device_space>;
     std::uint32_t i = 0;
-    PITH_CUDA_ROLLED
+    PITH_CUDA_NO_UNROLL
     for (; i + steps <= rows; i += steps) {
       add_rows<steps>(sum, column.tail(i * size.columns), factor + i * Width, width);
     }
-    PITH_CUDA_ROLLED
+    PITH_CUDA_NO_UNROLL
     for (; i < rows; ++i) add_rows<1>(sum, column.tail(i * size.columns), factor + i * Width, width);
   }
 

@@ -86,8 +86,8 @@ template <class A, memory_space Space>
 struct triangle_of_products {
   /// A device computes matrices of up to this rank in block-local memory, because a step of this computation is shorter
   /// than an access to global memory.
-  static constexpr std::uint32_t most_local = std::same_as<Space, device_space> ? 16 : 0;
-  using memory = fast_array<double, most_local*(3 * most_local + 1) + 1>;
+  static constexpr std::uint32_t max_local = std::same_as<Space, device_space> ? 16 : 0;
+  using memory = fast_array<double, max_local*(3 * max_local + 1) + 1>;
 
   double* partial;
   double* inverse;  ///< rank values: 1 / r_cc
@@ -98,7 +98,7 @@ struct triangle_of_products {
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t) const {
     auto const self = *this;
     auto const size = static_cast<std::uint32_t>(rank), square = size * size;
-    auto const own = size <= most_local ? in_memory(fast.data(), size) : self;
+    auto const own = size <= max_local ? in_memory(fast.data(), size) : self;
     team.for_each(square, [=](std::uint32_t i) {
       if (i / size <= i % size) own.partial[i] = strided_sum<Space>(self.partial + i, square, self.parts);
     });

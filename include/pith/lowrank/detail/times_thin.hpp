@@ -26,7 +26,7 @@ struct times_thin {
   /// block-local memory. Without this step, the block would read several rows of both tensors at once, which are more
   /// address streams than a CPU prefetches. Such a block has fewer rows, so that the rows and the sums fit into
   /// block-local memory.
-  static constexpr bool loads = Source::keeps;
+  static constexpr bool loads = Source::stores_residual;
   static constexpr std::uint32_t lanes = 32, tall = loads ? 8 : 16;
   static constexpr std::uint32_t strip = strip_of_rows<Space, loads>;
   static constexpr auto resident_blocks = thin_resident_blocks<A>;

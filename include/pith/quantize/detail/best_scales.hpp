@@ -20,7 +20,7 @@ template <class Rule, class A, std::uint32_t Buckets>
 struct candidate_memory {};
 template <has_candidates Rule, class A, std::uint32_t Buckets>
 struct candidate_memory<Rule, A, Buckets> {
-  fast_array<double, Buckets> least_error;
+  fast_array<double, Buckets> min_error;
   fast_array<scale_of<Rule, A>, Buckets> best;
 };
 
@@ -41,7 +41,7 @@ PITH_HD void choose_scales(Rule const& rule, Team const& team, Memory& fast, A c
   auto* const scales = fast.scales.data() + first;
   auto* const refined = fast.refined.data() + first;
   auto* const best = fast.best.data() + first;
-  auto* const error = fast.least_error.data() + first;
+  auto* const error = fast.min_error.data() + first;
   auto* const lanes = fast.lanes.data();
   auto const stride = row_stride(width);
   auto const shift = rows_shift(width, 1);

@@ -78,7 +78,7 @@ PITH_HD void code_passes(quantized<Rule, A> const& to, draws const& random, Team
   auto const* const scales = fast.scales.data();
   auto const rule = to.rule;
   if constexpr (sign_only<Rule>) {
-    if constexpr (Packs) team.negatives(p, count, to.bytes + first / octet);
+    if constexpr (Packs) team.pack_signs(p, count, to.bytes + first / octet);
   } else {
     auto* const random_bits = fast.random.data();
     auto const* const refined = fast.refined.data();
@@ -108,11 +108,11 @@ template <bool Packs, class Rule, class Source, class Team, class Memory, class 
 PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws const& random, Team const& team,
                         Memory& fast, std::uint64_t first, A const* p, Count count, std::uint32_t width, Row row) {
   if constexpr (Team::by_octets && !sign_only<Rule>) {
-    code_octets<Packs, Source::keeps>(to, random, team, fast, first, p, count, width);
+    code_octets<Packs, Source::stores_residual>(to, random, team, fast, first, p, count, width);
   } else {
-    code_passes<Packs, Source::keeps>(to, random, team, fast, first, p, count, row, rows_shift(width, row));
+    code_passes<Packs, Source::stores_residual>(to, random, team, fast, first, p, count, row, rows_shift(width, row));
   }
-  if constexpr (Source::keeps) from.keep(team, first, count, fast.room.data());
+  if constexpr (Source::stores_residual) from.store_residual(team, first, count, fast.room.data());
 }
 
 }}}  // namespace pith::PITH_ABI::detail

@@ -129,7 +129,7 @@ struct measure_tiles {
       auto const rule = to.rule;
       team.for_each_run(tile_lanes, is_vector_aligned(p), [=](std::uint32_t i, auto const& octet_of) {
         statistic_of<Rule, A> sums[octet];
-        PITH_CUDA_ROLLED
+        PITH_CUDA_NO_UNROLL
         for (auto at = i; at < tile; at += tile_lanes) {
           auto const x = octet_of.read(p + at);
           for (std::uint32_t lane = 0; lane < octet; ++lane) {
@@ -196,7 +196,7 @@ struct measure_tiles {
       auto const rule = to.rule;
       auto* const bytes = to.bytes + first / octet * Rule::bits;
       if constexpr (sign_only<Rule>) {
-        team.negatives(p, count, bytes);
+        team.pack_signs(p, count, bytes);
       } else {
         auto* const symbols = fast.symbols.data();
         team.for_each(count, [=](std::uint32_t i) {

@@ -10,7 +10,7 @@ namespace pith { inline namespace PITH_ABI { namespace detail {
 
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct quantize_buckets {
-  static constexpr unsigned resident_blocks = sizeof(A) == 4 && !Source::keeps ? 6 : 4;
+  static constexpr unsigned resident_blocks = sizeof(A) == 4 && !Source::stores_residual ? 6 : 4;
   using memory = quantizer_memory<Rule, A, Span>;
 
   quantized<Rule, A> to;
@@ -87,8 +87,8 @@ struct quantize_buckets {
   }
 
   template <class Team>
-  PITH_SELDOM PITH_HD void measure_rest(Team const& team, memory& fast, A const* all, std::uint32_t bucket,
-                                        std::uint32_t count, std::uint32_t width) const {
+  PITH_NOINLINE PITH_HD void measure_rest(Team const& team, memory& fast, A const* all, std::uint32_t bucket,
+                                          std::uint32_t count, std::uint32_t width) const {
     auto const* const p = all + bucket * width;
     auto* const lanes = fast.lanes.data();
     auto* const scales = fast.scales.data();

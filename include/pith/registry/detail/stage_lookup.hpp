@@ -35,7 +35,8 @@ constexpr std::array<listing, wrapper_listings.size() + N> with_wrappers(std::ar
 }
 
 template <class Stages, class Exchanges>
-[[noreturn]] PITH_SELDOM void throw_no_stage(syntax::term const& t, Stages const& stages, Exchanges const& exchanges) {
+[[noreturn]] PITH_NOINLINE void throw_no_stage(syntax::term const& t, Stages const& stages,
+                                               Exchanges const& exchanges) {
   throw std::invalid_argument(sentence("parse: \"", t.text, "\" is not a stage", proposal(t.name, stages, exchanges),
                                        " Stages are ", listed(stages),
                                        ". These wrap a whole chain or stand alone: ", listed(exchanges)));

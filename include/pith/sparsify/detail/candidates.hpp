@@ -122,14 +122,14 @@ struct collect_candidates {
     if constexpr (places_at_least<Team>) {
       auto const all = *this;
       auto const* const p = of.from.load(team, first, count, fast.part.data());
-      auto const fits = team.place_at_least(
+      auto const fits = team.filter_to_slots(
           p, count, bound(first),
           [=, &team](std::uint32_t kept) {
             auto const place = all.note(team, block, kept);
             return all.fits(place, kept) ? place : Team::nowhere;
           },
           [=](std::uint32_t i, std::uint32_t place) { all.put(first + i, p[i], place); });
-      if (fits) leave(team, first, count, p);
+      if (fits) store_input(team, first, count, p);
     } else {
       collect_list(team, fast.span, block, count);
     }
@@ -140,13 +140,13 @@ struct collect_candidates {
     auto const first = block * select_span<A>;
     auto const* const p = source_values(of.from, team, first, count, fast.p.data());
     auto const* const list = fast.list.data();
-    auto const kept = team.at_least(p, count, bound(first), fast.list.data());
+    auto const kept = team.filter_magnitude(p, count, bound(first), fast.list.data());
     auto* const place = &fast.first;
     auto const all = *this;
     team.for_each(1u, [=, &team](std::uint32_t) { *place = all.note(team, block, kept); });
     if (!fits(*place, kept)) return;
     team.for_each(kept, [=](std::uint32_t j) { all.put(first + list[j], p[list[j]], *place + j); });
-    leave(team, first, count, p);
+    store_input(team, first, count, p);
   }
 
   /// Reserves places for `kept` candidates, and writes their note. Returns the first place.
@@ -163,12 +163,12 @@ struct collect_candidates {
   PITH_HD void put(std::uint64_t i, A value, std::uint32_t place) const {
     of.found.index[place] = static_cast<std::uint32_t>(i);
     of.found.value[place] = value;
-    if constexpr (Source::keeps) of.found.old[place] = of.from.kept(i);
+    if constexpr (Source::stores_residual) of.found.old[place] = of.from.old_residual(i);
   }
 
   template <class Team, class Count>
-  PITH_HD void leave(Team const& team, std::uint64_t first, Count count, A const* p) const {
-    if constexpr (Source::keeps) of.from.leave(team, first, count, p);
+  PITH_HD void store_input(Team const& team, std::uint64_t first, Count count, A const* p) const {
+    if constexpr (Source::stores_residual) of.from.store_input(team, first, count, p);
   }
 
   /// Returns the least key of a candidate in the run that begins at element `first`. If fewer than k values are
@@ -234,7 +234,7 @@ struct move_candidates {
       auto const place = note.place + (first + i - note.first);
       to.index[place] = from.index[first + i];
       to.value[place] = from.value[first + i];
-      if constexpr (Source::keeps) to.old[place] = from.old[first + i];
+      if constexpr (Source::stores_residual) to.old[place] = from.old[first + i];
     });
   }
 };

@@ -25,7 +25,7 @@ template <team Team, class A>
 PITH_HD choice choose(Team const& team, choice_memory<A>& fast, A const* p, std::uint32_t count, bits_of<A> least,
                       std::uint32_t equals) {
   auto* const list = fast.list.data();
-  auto const kept = team.at_least(p, count, equals == 0 ? least + 1 : least, list);
+  auto const kept = team.filter_magnitude(p, count, equals == 0 ? least + 1 : least, list);
   if (equals == 0) return {list, kept, 0};
   auto const is_equal = [=](std::uint32_t j) { return magnitude_bits(p[list[j]]) == least; };
   auto const equal = team.count(kept, is_equal);

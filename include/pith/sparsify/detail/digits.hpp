@@ -56,7 +56,7 @@ PITH_HD void tally_digits(Team const& team, std::uint32_t* bins, digit_of<Key> d
     auto const own = run.read(p + begin);
     for (std::uint32_t i = 0; i < run.count(); ++i) {
       auto const bits = key(own[i]);
-      team.tally(bins, digit(bits), digit.begins(bits));
+      team.count_into(bins, digit(bits), digit.begins(bits));
     }
   });
 }

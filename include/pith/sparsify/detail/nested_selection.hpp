@@ -19,7 +19,7 @@ inline constexpr std::uint32_t square_row = 64;
 /// computed twice with equal results.
 template <class Source>
 struct measuring_source {
-  static constexpr bool keeps = Source::keeps;
+  static constexpr bool stores_residual = Source::stores_residual;
   using A = decltype(std::declval<Source const&>()(0));
 
   Source from;
@@ -51,11 +51,11 @@ struct measuring_source {
     return p;
   }
 
-  PITH_HD A kept(std::uint64_t i) const { return from.kept(i); }
-  PITH_HD A without(std::uint64_t i, A p) const { return from.without(i, p); }
+  PITH_HD A old_residual(std::uint64_t i) const { return from.old_residual(i); }
+  PITH_HD A minus_gradient(std::uint64_t i, A p) const { return from.minus_gradient(i, p); }
   template <class Team, class Count>
-  PITH_HD void leave(Team const& team, std::uint64_t first, Count count, A const* p) const {
-    from.leave(team, first, count, p);
+  PITH_HD void store_input(Team const& team, std::uint64_t first, Count count, A const* p) const {
+    from.store_input(team, first, count, p);
   }
   PITH_HD void write_back(std::uint64_t i, A value, A old, A sent) const { from.write_back(i, value, old, sent); }
 };
@@ -84,7 +84,8 @@ class nested_selection {
   /// The function kept_bytes(k) returns the size of the result of a selection of k entries. The function
   /// scratch_bytes(n, k) returns the size of the temporary memory of a selection.
   static std::size_t kept_bytes(std::uint64_t k) {
-    return scratch_for<std::uint32_t>(k) + scratch_for<In>(k) + (Source::keeps ? scratch_for<accum<In>>(k) : 0);
+    return scratch_for<std::uint32_t>(k) + scratch_for<In>(k) +
+           (Source::stores_residual ? scratch_for<accum<In>>(k) : 0);
   }
   static std::size_t scratch_bytes(std::uint64_t n, std::uint64_t k) {
     return std::max({select_scratch_bytes<noted>(n, k), select_scratch_bytes<plain_source<In>>(n, k),
@@ -95,8 +96,8 @@ class nested_selection {
   /// the previous selection.
   selected_entries<In> const& select(std::uint64_t k) {
     if (k == selected_) return last_;
-    auto const next =
-        selected_entries<In>{take<std::uint32_t>(k), take<In>(k), Source::keeps ? take<accum<In>>(k) : nullptr};
+    auto const next = selected_entries<In>{take<std::uint32_t>(k), take<In>(k),
+                                           Source::stores_residual ? take<accum<In>>(k) : nullptr};
     if (selected_ == 0) {
       select_largest(exec_, from_, n_, k, next, ws_);
     } else {
@@ -117,7 +118,7 @@ class nested_selection {
     reduce_into(exec_, energy, selected_, square_of<In>{last_.values}, plus(), 0.0, ws_);
   }
   void write_back(In const* sent) const {
-    if constexpr (Source::keeps)
+    if constexpr (Source::stores_residual)
       exec_.for_each_index(selected_, write_back_selected<Source, In>{from_.from, last_, sent});
   }
 

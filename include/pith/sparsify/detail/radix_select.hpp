@@ -112,7 +112,7 @@ struct place_kept {
 
 template <class Source>
 using olds_of =
-    fast_array<typename selection<Source>::A, Source::keeps ? select_span<typename selection<Source>::A> : 1>;
+    fast_array<typename selection<Source>::A, Source::stores_residual ? select_span<typename selection<Source>::A> : 1>;
 
 template <class Source, class Out>
 struct emit_kept {
@@ -157,19 +157,19 @@ struct emit_kept {
       out.indices[place + j] = listed ? names[i] : static_cast<std::uint32_t>(i);
       out.values[place + j] = element_cast<Out>(p[kept.list[j]]);
     });
-    if constexpr (Source::keeps) leave(team, fast, first, count, p, kept, place);
+    if constexpr (Source::stores_residual) store_input(team, fast, first, count, p, kept, place);
     return kept;
   }
 
   template <class Team>
-  PITH_HD void leave(Team const& team, memory& fast, std::uint64_t first, std::uint32_t count, A const* p,
-                     choice const& kept, std::uint32_t place) const {
+  PITH_HD void store_input(Team const& team, memory& fast, std::uint64_t first, std::uint32_t count, A const* p,
+                           choice const& kept, std::uint32_t place) const {
     auto* const old = fast.old.data();
     auto* const out = to.old + place;
     auto const* const from =
         of.from_candidates() ? of.chosen().old + first : selection_olds(of, team, first, count, p, old);
     team.for_each(kept.count, [=](std::uint32_t j) { out[j] = from[kept.list[j]]; });
-    if (!of.from_candidates() && !of.was_left(team, first)) of.from.leave(team, first, count, p);
+    if (!of.from_candidates() && !of.was_left(team, first)) of.from.store_input(team, first, count, p);
   }
 };
 

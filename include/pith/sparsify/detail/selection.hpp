@@ -22,9 +22,9 @@ inline constexpr std::uint32_t select_part = spans_in_part * select_span<A>;
 
 /// The largest number of blocks of a pass on a device: about four for each multiprocessor. Each block costs time at the
 /// end of the pass, even if the block has no values.
-inline constexpr std::uint32_t most_pass_blocks = 512;
+inline constexpr std::uint32_t max_pass_blocks = 512;
 
-/// True for the team of a device, which has the function `place_at_least` (exec/detail/cuda_team.cuh).
+/// True for the team of a device, which has the function `filter_to_slots` (exec/detail/cuda_team.cuh).
 template <class Team>
 concept places_at_least = requires {
   Team::nowhere;
@@ -167,10 +167,10 @@ template <class Source, class A, team Team>
 PITH_HD A const* selection_values(selection<Source> const& of, Team const& team, std::uint64_t first,
                                   std::uint32_t count, A* p) {
   if (of.from_candidates()) return of.chosen().value + first;
-  if constexpr (Source::keeps) {
+  if constexpr (Source::stores_residual) {
     if (of.was_left(team, first)) {
       auto const from = of.from;
-      team.for_each(count, [=](std::uint32_t i) { p[i] = from.kept(first + i); });
+      team.for_each(count, [=](std::uint32_t i) { p[i] = from.old_residual(first + i); });
       copy_found(of, team, first, count, of.found.value, p);
       return p;
     }
@@ -184,10 +184,10 @@ PITH_HD A const* selection_olds(selection<Source> const& of, Team const& team, s
                                 A const* p, A* old) {
   auto const from = of.from;
   if (of.was_left(team, first)) {
-    team.for_each(count, [=](std::uint32_t i) { old[i] = from.without(first + i, p[i]); });
+    team.for_each(count, [=](std::uint32_t i) { old[i] = from.minus_gradient(first + i, p[i]); });
     copy_found(of, team, first, count, of.found.old, old);
   } else {
-    team.for_each(count, [=](std::uint32_t i) { old[i] = from.kept(first + i); });
+    team.for_each(count, [=](std::uint32_t i) { old[i] = from.old_residual(first + i); });
   }
   return old;
 }

@@ -70,9 +70,9 @@ struct select_in_block {
       auto const i = kept.list[j];
       out.indices[place + j] = first + i;
       out.values[place + j] = element_cast<Out>(p[i]);
-      if constexpr (Source::keeps) out.old[place + j] = source.kept(first + i);
+      if constexpr (Source::stores_residual) out.old[place + j] = source.old_residual(first + i);
     });
-    if constexpr (Source::keeps) source.leave(team, first, count, p);
+    if constexpr (Source::stores_residual) source.store_input(team, first, count, p);
   }
 
   /// Selects the k largest of n <= `few` values. A value is selected if fewer than k values precede it in descending
@@ -155,7 +155,7 @@ struct select_in_block {
     auto* const keys = fast.keys.data();
     auto* const list = fast.choice.list.data();
     for_each_span(team, fast, all, [&](std::uint32_t, std::uint32_t count, A const* p) {
-      auto const kept = team.at_least(p, count, least, list);
+      auto const kept = team.filter_magnitude(p, count, least, list);
       if (found + kept <= key_room<A>) {
         team.for_each(kept, [=, to = keys + found](std::uint32_t j) { to[j] = magnitude_bits(p[list[j]]); });
       }

@@ -14,8 +14,8 @@ namespace pith { inline namespace PITH_ABI { namespace detail {
 /// Statistics of the values that reach a bound. A pass computes a list of terms (see below), and each term sets one
 /// statistic. Statistics without a term are 0.
 struct survivors {
-  double count = 0, sum = 0, signed_sum = 0, squares = 0, logs = 0, smallest = 0, largest = 0, most_above = 0,
-         most_below = 0;
+  double count = 0, sum = 0, signed_sum = 0, squares = 0, logs = 0, smallest = 0, largest = 0, max_above = 0,
+         max_below = 0;
 
   PITH_HD double mean() const { return sum / count; }
 };
@@ -52,7 +52,7 @@ struct log_sum : plus {
   PITH_HD double of(double p) const { return ln(magnitude(p)); }
   PITH_HD static void put(survivors& to, double value) { to.logs = value; }
 };
-struct least_magnitude {
+struct min_magnitude {
   static constexpr double outside = INFINITY;
   PITH_HD double of(double p) const { return magnitude(p); }
   PITH_HD double operator()(double a, double b) const { return a < b ? a : b; }
@@ -67,11 +67,11 @@ struct largest_magnitude {
 
 struct largest_above : largest_magnitude {
   PITH_HD double of(double p) const { return p > 0 ? p : 0; }
-  PITH_HD static void put(survivors& to, double value) { to.most_above = value; }
+  PITH_HD static void put(survivors& to, double value) { to.max_above = value; }
 };
 struct largest_below : largest_magnitude {
   PITH_HD double of(double p) const { return p < 0 ? -p : 0; }
-  PITH_HD static void put(survivors& to, double value) { to.most_below = value; }
+  PITH_HD static void put(survivors& to, double value) { to.max_below = value; }
 };
 
 template <class... Term>

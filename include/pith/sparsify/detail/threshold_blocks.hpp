@@ -117,7 +117,7 @@ struct emit_large {
                              std::uint32_t place) const {
     auto const* const p = source_values(of.from, team, first, count, fast.p.data());
     auto const* const list = fast.list.data();
-    auto const reach = team.at_least(p, count, of.bound(), fast.list.data());
+    auto const reach = team.filter_magnitude(p, count, of.bound(), fast.list.data());
     auto const room = place < of.capacity ? of.capacity - place : 0;
     auto const out = to;
     team.for_each(reach < room ? reach : room, [=](std::uint32_t j) { out.put(place + j, first + list[j]); });

@@ -1,4 +1,4 @@
-// pith/exec/detail/negatives.hpp — vectorised sign masks: one bit per element, which is set if the element is negative.
+// pith/exec/detail/pack_signs.hpp — vectorised sign masks: one bit per element, which is set if the element is negative.
 #pragma once
 
 #include <pith/core/detail/pack.hpp>
