@@ -11,7 +11,7 @@
 #include <pith/core/buffer.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/vector_quantize/blas_product.hpp>
-#include <pith/vector_quantize/detail/slices.hpp>
+#include <pith/vector_quantize/pca.hpp>
 
 #include <algorithm>
 #include <chrono>

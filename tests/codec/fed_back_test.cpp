@@ -1,6 +1,6 @@
 // tests/codec/fed_back_test.cpp — the residual of a tensor, and the used bytes of a payload.
+#include <pith/codec/codec_state.hpp>
 #include <pith/codec/compact.hpp>
-#include <pith/codec/fed_back.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/sparsify/threshold.hpp>

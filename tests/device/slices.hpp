@@ -3,8 +3,8 @@
 
 #include <pith/codec/chain.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
-#include <pith/vector_quantize/conv_shape.hpp>
 #include <pith/vector_quantize/pca.hpp>
+#include <pith/vector_quantize/slice_order.hpp>
 
 #include <cstdint>
 

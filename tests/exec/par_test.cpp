@@ -1,6 +1,6 @@
 // tests/exec/par_test.cpp — the bytes of seq with any number of threads and any runner, and what a pool promises.
-#include <pith/exec/any_runner.hpp>
 #include <pith/exec/par.hpp>
+#include <pith/exec/parallel_runner.hpp>
 #include <pith/exec/seq.hpp>
 
 #include <doctest/doctest.h>

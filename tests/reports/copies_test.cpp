@@ -15,8 +15,8 @@
 #include <pith/comm/reproducible_sums.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
-#include <pith/exec/any_runner.hpp>
 #include <pith/exec/par.hpp>
+#include <pith/exec/parallel_runner.hpp>
 #include <pith/feedback.hpp>
 #include <pith/feedback/any_feedback.hpp>
 #include <pith/quantize/qsgd.hpp>

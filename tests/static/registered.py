@@ -18,7 +18,7 @@ PARTS = {
     "transform": {"tile_transform"},
     "feedback": {"any_feedback", "clipping", "feedback"},
     # Codebooks, bases and their parts: a text cannot contain learned vectors.
-    "vector_quantize": {"blas_product", "codebook", "conv_shape", "cublas_product", "eigen3_solver", "eigen_solver",
+    "vector_quantize": {"blas_product", "codebook", "cublas_product", "eigen3_solver", "eigen_solver",
                         "hypersphere_quantizer", "k_means", "matrix_product", "pca", "pca_basis", "pca_fit",
                         "product_quantizer", "slice_order", "slice_samples"},
 }

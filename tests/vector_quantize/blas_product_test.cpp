@@ -4,8 +4,8 @@
 #include <pith/exec/par.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/vector_quantize/blas_product.hpp>
-#include <pith/vector_quantize/conv_shape.hpp>
 #include <pith/vector_quantize/pca.hpp>
+#include <pith/vector_quantize/slice_order.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // tests/vector_quantize/pca_series_test.cpp — a basis learnt from gradients of training, and the gradients of later steps.
-#include <pith/vector_quantize/conv_shape.hpp>
 #include <pith/vector_quantize/pca.hpp>
+#include <pith/vector_quantize/slice_order.hpp>
 
 #include <doctest/doctest.h>
 

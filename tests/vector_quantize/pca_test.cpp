@@ -12,8 +12,8 @@
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
-#include <pith/vector_quantize/conv_shape.hpp>
 #include <pith/vector_quantize/pca.hpp>
+#include <pith/vector_quantize/slice_order.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // tests/vector_quantize/reproducible_test.cpp — the same bytes with every instruction set and in any order of blocks.
-#include <pith/vector_quantize/conv_shape.hpp>
 #include <pith/vector_quantize/pca.hpp>
+#include <pith/vector_quantize/slice_order.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,5 @@
 // tests/vector_quantize/slice_order_test.cpp — where the elements of slices lie.
 #include <pith/core/team.hpp>
-#include <pith/vector_quantize/conv_shape.hpp>
 #include <pith/vector_quantize/slice_order.hpp>
 
 #include <doctest/doctest.h>

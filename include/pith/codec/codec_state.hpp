@@ -2,16 +2,78 @@
 #pragma once
 
 #include <pith/codec/detail/feedback_places.hpp>
-#include <pith/codec/detail/undelivered.hpp>
+#include <pith/codec/detail/saving.hpp>
 #include <pith/codec/explain.hpp>
 #include <pith/codec/rounds.hpp>
+#include <pith/codec/state.hpp>
+#include <pith/core/buffer.hpp>
+#include <pith/core/detail/convert.hpp>
+#include <pith/core/element.hpp>
+#include <pith/core/executor.hpp>
+#include <pith/core/source.hpp>
+#include <pith/core/values.hpp>
 
+#include <concepts>
 #include <cstdint>
+#include <cstring>
 #include <utility>
+#include <vector>
 
 namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
+
+/// Adds the residual to the gradient g. The residual becomes the part of the sum that In cannot represent. Where the
+/// sum is NaN or infinite, both stay unchanged.
+template <class In>
+struct deliver_residual {
+  accum<In>* residual;
+  In* g;
+  double const* common;  ///< that of the context
+  PITH_HD void operator()(std::uint64_t i) const {
+    auto const sum = residual[i] + element_cast<accum<In>>(g[i]);
+    if (!is_finite(sum)) return;
+    g[i] = saturated_cast<In>(sum, ext::largest_mean<In>(common));
+    residual[i] = sum - element_cast<accum<In>>(g[i]);
+  }
+};
+
+/// The residual of an earlier codec, if the tensor's codec has no feedback that could keep it. The next step adds the
+/// residual to the gradient. For half and bfloat16, the rounding error of this sum is added to the gradient of the
+/// following step, and so on.
+template <class In, executor E>
+class undelivered {
+ public:
+  undelivered() = default;
+  explicit undelivered(buffer<accum<In>, E> residual)
+      : residual_(std::move(residual)), is_pending_(residual_.size() > 0) {}
+
+  bool is_pending() const { return is_pending_; }
+  feedback_place<accum<In>> place(feedback_scope const& whole) {
+    auto made = residual_place(whole, "residual", residual_, true);
+    made.is_negligible = is_rounded_;
+    return made;
+  }
+
+  void add_to(E const& exec, values_on<E, In> g, double const* common) {
+    if (!is_pending_) return;
+    exec.for_each_index(residual_.size(), deliver_residual<In>{residual_.data(), g.data, common});
+    is_rounded_ = true;
+    is_pending_ = !std::same_as<In, accum<In>>;
+  }
+  void rescale(E const& exec, double factor) {
+    exec.for_each_index(residual_.size(), scale<accum<In>, accum<In>>{residual_.data(), residual_.data(),
+                                                                      static_cast<accum<In>>(factor)});
+  }
+  void fields(field_visitor& f) {
+    if (is_pending_) f(residual_);
+  }
+
+ private:
+  buffer<accum<In>, E> residual_;
+  bool is_pending_ = false;
+  bool is_rounded_ = false;  ///< whether the residual is only the rounding error of a step
+};
 
 struct advance {
   std::uint64_t* step;
@@ -115,6 +177,24 @@ codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dim
       "error_feedback(c), bypass(c, n) or a collective");
   explain_facets<C, In, E>();
   return {exec, codec, dims, owner};
+}
+
+/// Waits for the executor, then returns a copy of this rank's feedback state in host memory. For `residual`, the copy
+/// has n values. For momentum_correction, the copy has 2 n values: m u, the momentum factor times the velocity, then
+/// the residual v. Other policies document their layout. Without feedback, the copy is empty. After a change of codecs,
+/// the copy is the residual that the next step adds to the gradient, if there is one. Feedback inside a collective is
+/// not part of the copy.
+template <class In, class C, executor E>
+std::vector<accum<In>> fed_back(E const& exec, C const& codec, codec_state<In, C, E>& state) {
+  auto saved = detail::field_saver<E>(exec);
+  for (auto const& place : state.feedback(codec, 0)) {
+    for (auto const& f : place.fields)
+      if (!f.form.is_replicated()) saved.visit(f.data, f.bytes);
+  }
+  if (saved.bytes.empty()) state.undelivered().fields(saved);
+  auto values = std::vector<accum<In>>(saved.bytes.size() / sizeof(accum<In>));
+  if (!values.empty()) std::memcpy(values.data(), saved.bytes.data(), values.size() * sizeof(accum<In>));
+  return values;
 }
 
 }}  // namespace pith::PITH_ABI

@@ -9,8 +9,8 @@
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/qsgd.hpp>
-#include <pith/vector_quantize/conv_shape.hpp>
 #include <pith/vector_quantize/pca.hpp>
+#include <pith/vector_quantize/slice_order.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <pith/codec/any_codec.hpp>
+#include <pith/codec/codec_state.hpp>
 #include <pith/codec/detail/saved_state.hpp>
 #include <pith/codec/detail/saving.hpp>
-#include <pith/codec/fed_back.hpp>
 #include <pith/comm/detail/call_label.hpp>
 #include <pith/exchange/codec_policy.hpp>
 #include <pith/exchange/detail/agreement.hpp>

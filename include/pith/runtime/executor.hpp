@@ -1,7 +1,7 @@
 // pith/runtime/executor.hpp — the executor of compiled codecs: the calling thread, a pool of threads or a runner.
 #pragma once
 
-#include <pith/exec/any_runner.hpp>
+#include <pith/exec/parallel_runner.hpp>
 
 #include <memory>
 

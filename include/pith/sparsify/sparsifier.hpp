@@ -3,9 +3,9 @@
 
 #include <pith/codec/codec.hpp>
 #include <pith/codec/stage.hpp>
+#include <pith/config.hpp>
 #include <pith/core/source.hpp>
 #include <pith/sparsify/detail/density.hpp>
-#include <pith/sparsify/detail/scatter.hpp>
 #include <pith/sparsify/packed_indices.hpp>
 
 #include <algorithm>
@@ -14,6 +14,18 @@
 #include <cstdint>
 
 namespace pith { inline namespace PITH_ABI {
+
+namespace detail {
+
+template <class In>
+struct scatter_at {
+  In const* values;
+  std::uint32_t const* indices;
+  In* x;
+  PITH_HD void operator()(std::uint64_t i) const { x[indices[i]] = values[i]; }
+};
+
+}  // namespace detail
 
 /// A base class of sparsifiers. The derived class `Self` keeps kept(n) entries of a tensor. The other elements become
 /// zero. `Self` defines these functions:
@@ -24,7 +36,7 @@ namespace pith { inline namespace PITH_ABI {
 ///     size_t  select_scratch_bytes<Source>(uint64 n)          the scratch memory of `select`; by default 0
 ///
 /// The source has the interface of core/source.hpp. If the source has residual write-back, `select` also writes
-/// `source.old_residual(i)` of each selected element i to `to.old`. After that, `select` calls `source.leave` for every
+/// `source.old_residual(i)` of each selected element i to `to.old`. After that, `select` calls `source.store_input` for every
 /// element. So error_feedback needs no separate pass over the tensor.
 ///
 ///   emits       kept(n) values of In in ascending order of indices; side information: the indices, in the format of
