@@ -3,7 +3,8 @@
 
   - the code lines and the comment lines of include/;
   - the public concepts;
-  - the call frames from all_reduce_mean to the first addition, by gdb in a build with -O0;
+  - the call frames from all_reduce_mean, the function and that of an exchange, to the first addition, by gdb in a build
+    with -O0;
   - for each METHOD, the files that name it, but for pages, committed results and benchmarks.
 """
 import pathlib
@@ -50,15 +51,15 @@ def frames():
         program = f"{folder}/frames"
         subprocess.run(["g++", "-std=c++20", "-O0", "-g", "-I", ROOT / "include", "-o", program,
                         ROOT / "tests/metrics/frames.cpp"], check=True)
-        return [(n, frames_of(program, n)) for n in SIZES]
+        return [(call, n, frames_of(program, call, n)) for call in ("function", "exchange") for n in SIZES]
 
 
-def frames_of(program, n):
-    shown = subprocess.run(["gdb", "-batch", "-ex", f"rbreak ^{ADDITION}", "-ex", f"run {n}", "-ex", "backtrace", program],
+def frames_of(program, call, n):
+    shown = subprocess.run(["gdb", "-batch", "-ex", f"rbreak ^{ADDITION}", "-ex", f"run {call} {n}", "-ex", "backtrace", program],
                            check=True, capture_output=True, text=True).stdout
     calls = [line for line in shown.splitlines() if re.match(r"#\d+ ", line)]
     loads = [i for i, line in enumerate(calls) if ADDITION in line.split(" (")[0]]
-    return next(i for i, line in enumerate(calls) if " main (" in line) - loads[-1]
+    return next(i for i, line in enumerate(calls) if f" (anonymous namespace)::call_{call}" in line) - loads[-1]
 
 
 def files_of(method):
@@ -72,8 +73,8 @@ def main(methods):
     print(f"include/: {code} lines of code, {comments} lines of comments")
     public = concepts()
     print(f"public concepts: {len(public)}: {' '.join(public)}")
-    for n, count in frames():
-        print(f"frames from all_reduce_mean of {n} elements to the first addition: {count}")
+    for call, n, count in frames():
+        print(f"frames from all_reduce_mean ({call}) of {n} elements to the first addition: {count}")
     for method in methods:
         files = files_of(method)
         print(f"{method}: {len(files)} files: {' '.join(files)}")

@@ -15,14 +15,15 @@ namespace pith { inline namespace PITH_ABI {
 
 /// The operation that transfers the buffers of a round.
 enum class transport : std::uint8_t {
-  all_gather,  ///< every rank receives all ranks' buffers, in rank order
-  all_to_all,  ///< every rank sends one piece to each rank, and receives one piece from each rank, in rank order
-  sum,         ///< every rank receives the elementwise sum of all buffers
-  max,         ///< every rank receives the elementwise maximum of all buffers
-  mean,        ///< every rank receives the elementwise mean of all buffers, which are added in float and rounded once.
-               ///< The elements are half or bfloat16. An exchange runs an all_to_all, then an all_gather
-  swap,        ///< ranks r and r xor `distance` exchange their buffers; a rank without a partner is idle
-  shift,       ///< rank r sends to rank r + `distance`, modulo the number of ranks, and receives from r - `distance`
+  all_gather,       ///< every rank receives all ranks' buffers, in rank order
+  all_to_all,       ///< every rank sends one piece to each rank, and receives one piece from each rank, in rank order
+  all_reduce_sum,   ///< every rank receives the elementwise sum of all buffers
+  all_reduce_max,   ///< every rank receives the elementwise maximum of all buffers
+  all_reduce_mean,  ///< every rank receives the elementwise mean of all buffers, which are added in float and rounded
+                    ///< once. The elements are half or bfloat16. An exchange runs an all_to_all, then an all_gather
+  pairwise,         ///< ranks r and r xor `distance` exchange their buffers; a rank without a partner is idle
+  ring_shift,       ///< rank r sends to rank r + `distance`, modulo the number of ranks, and receives from
+                    ///< r - `distance`
 };
 
 /// The element type of a round's buffer, which a communicator needs for sums.

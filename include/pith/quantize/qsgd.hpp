@@ -35,6 +35,18 @@ struct largest_terms {
     return magnitude(static_cast<double>(x));
   }
   PITH_HD double merge(double a, double b) const { return larger{}(a, b); }
+
+  /// The merge of the terms of p[0], ..., p[width - 1]. A maximum of bit patterns takes one instruction per vector, in
+  /// any order, and is NaN if a value is NaN.
+  template <class A, class Width>
+  PITH_HD static double largest(A const* p, Width width) {
+    bits_of<A> most = 0;
+    for (std::uint32_t i = 0; i < width; ++i) {
+      auto const size = bits_as<bits_of<A>>(magnitude(p[i]));
+      most = size > most ? size : most;
+    }
+    return static_cast<double>(bits_as<A>(most));
+  }
 };
 
 /// The statistic from which a bucket's norm is computed: the sum of squares or, in the type of this sum, the largest

@@ -70,14 +70,11 @@ struct bucket_blocks {
   }
 };
 
-/// The length of a row as a compile-time constant. A row is the run of elements that one inner loop processes. A bucket
-/// consists of one or more rows.
-inline constexpr std::uint32_t loop_row = 64;
-
-/// True if the run consists of rows of `loop_row` elements. This is the case if the block is full and `loop_row`
-/// divides the bucket size.
-PITH_HD constexpr bool has_loop_rows(bucket_run const& run, std::uint32_t span) {
-  return run.count == span && run.width % loop_row == 0;
+/// True if the run consists of rows of `Row` elements. A row is the run of elements that one inner loop processes, and
+/// a bucket consists of one or more rows. A constant length of rows lets compilers vectorise this loop.
+template <std::uint32_t Row>
+PITH_HD constexpr bool has_rows(bucket_run const& run, std::uint32_t span) {
+  return run.count == span && run.width % Row == 0;
 }
 
 /// The base-2 logarithm of the number of rows in a bucket of `width` elements, where a row has `row` elements.

@@ -79,7 +79,7 @@ struct dequantize_block {
         if (run.count == Span && run.width >= Span) {
           return decode(team, fast, run, constant<Span>(), constant<Span>());
         }
-        if (has_loop_rows(run, Span)) return decode(team, fast, run, constant<Span>(), constant<loop_row>());
+        if (has_rows<32>(run, Span)) return decode(team, fast, run, constant<Span>(), constant<32>());
       }
       decode(team, fast, run, run.count, run.width);
     }

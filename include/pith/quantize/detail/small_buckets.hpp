@@ -4,6 +4,7 @@
 #include <pith/core/detail/summation.hpp>
 #include <pith/quantize/detail/code_block.hpp>
 
+#include <concepts>
 #include <cstdint>
 
 namespace pith { inline namespace PITH_ABI { namespace detail {
@@ -23,12 +24,23 @@ struct quantize_buckets {
     auto const* const p = load(team, fast, run);
     measure_buckets(team, fast, p, run);
     if constexpr (Team::specializes) {
-      if (has_loop_rows(run, Span)) return code(team, fast, p, run, constant<Span>(), constant<loop_row>());
+      if (has_rows<64>(run, Span)) return code(team, fast, p, run, constant<Span>(), constant<64>());
+      if constexpr (!Rule::
+                        draws) {  // rules that draw have larger buckets; each length of rows is another copy of `code`
+        if (has_rows<32>(run, Span)) return code(team, fast, p, run, constant<Span>(), constant<32>());
+      }
     }
     code(team, fast, p, run, run.count, run.width);
   }
 
  private:
+  /// True if one thread measures a bucket by its largest magnitude (largest_terms).
+  template <class Team>
+  static constexpr bool takes_largest = std::derived_from<Team, serial_team>&& requires(A const* p,
+                                                                                        std::uint32_t width) {
+    Rule::largest(p, width);
+  };
+
   template <class Team>
   PITH_HD A const* load(Team const& team, memory& fast, bucket_run const& run) const {
     if constexpr (Team::specializes) {
@@ -63,6 +75,9 @@ struct quantize_buckets {
     if constexpr (Team::specializes || Team::by_octets) {
       if (width == 128) return measure(team, fast, p, buckets, constant<128>());
     }
+    if constexpr (Team::specializes && takes_largest<Team>) {
+      if (width == 32) return measure(team, fast, p, buckets, constant<32>());
+    }
     measure(team, fast, p, buckets, width);
   }
   template <class Team, class Width>
@@ -70,19 +85,30 @@ struct quantize_buckets {
     auto* const lanes = fast.lanes.data();
     auto* const scales = fast.scales.data();
     auto const rule = to.rule;
-    auto const merge_terms = [=, &team]<class Terms>(Terms const& terms) {
-      merge_rows(
-          team, lanes, buckets, width, [=](std::uint32_t i) { return terms.measure(p[i]); }, merged<Terms>{terms});
-    };
-    if constexpr (Team::by_octets && requires { rule.with_terms(merge_terms); }) {
-      rule.with_terms(merge_terms);
-    } else {
-      merge_terms(rule);
-    }
     auto const stride = row_stride(width);
+    if constexpr (takes_largest<Team>) {
+      for (std::uint32_t j = 0; j < buckets; ++j) lanes[j * stride] = Rule::largest(p + j * width, width);
+    } else {
+      merge_terms(team, lanes, p, buckets, width);
+    }
     team.for_each(buckets, [=](std::uint32_t j) { scales[j] = rule.finish(lanes[j * stride], width, A{}); });
     if constexpr (has_candidates<Rule>) {
       if (rule.chooses) choose_scales(rule, team, fast, p, 0, buckets, width);
+    }
+  }
+  /// Sets lanes[row_stride(width) j] to the merged terms of bucket j.
+  template <class Team, class Width>
+  PITH_HD void merge_terms(Team const& team, statistic_of<Rule, A>* lanes, A const* p, std::uint32_t buckets,
+                           Width width) const {
+    auto const rule = to.rule;
+    auto const merge = [=, &team]<class Terms>(Terms const& terms) {
+      merge_rows(
+          team, lanes, buckets, width, [=](std::uint32_t i) { return terms.measure(p[i]); }, merged<Terms>{terms});
+    };
+    if constexpr (Team::by_octets && requires { rule.with_terms(merge); }) {
+      rule.with_terms(merge);
+    } else {
+      merge(rule);
     }
   }
 
