@@ -82,17 +82,14 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 ///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, {{0, {64, 64, 3, 3}}, {4, {128, 64, 3, 3}}});
 ///   schedule.all_reduce_mean(gradients);   // in each step, in place of exchange.all_reduce_mean
 ///
-/// With an exchange that overlaps the backward pass:
+///   schedule.begin(gradients);             // or with overlap: begins a step, as exchange.begin
+///   schedule.ready(i);                     // during the backward pass, as exchange.ready
+///   schedule.wait();                       // returns when all gradients are means
 ///
-///   exchange.begin(gradients);                          // backward calls ready(i) only if !schedule.looks()
-///   if (schedule.looks()) schedule.before(gradients);   // after backward and before ready()
-///   exchange.wait();
-///   schedule.after(gradients);                          // after wait() the gradients are means
-///
-/// In a compressed phase, before() measures the rank's local loss, |g - D(C(g))| / |g| over all convolutions. A rank
-/// votes for new samples if its local loss exceeds `worse` times the mean of its first losses in this phase. If more
-/// than half of the ranks vote for new samples, a sampling phase starts at once. A rank that does not call before()
-/// does not vote.
+/// In a compressed phase, every `loss_every`-th step measures the rank's local loss, |g - D(C(g))| / |g| over all
+/// convolutions. Such a step exchanges no gradient before wait(). A rank votes for new samples if its local loss exceeds
+/// `worse` times the mean of its first losses in this phase. If more than half of the ranks vote for new samples, a
+/// sampling phase starts at once.
 ///
 /// `coding(basis)` returns the codec for a compressed phase: pca(basis), or a pipeline that begins with pca(basis). The
 /// codec must be equal on all ranks. An example:
@@ -137,36 +134,31 @@ class gradiveq {
   std::uint64_t steps() const { return steps_; }
   /// The basis of the i-th convolution; null before the first fit.
   shared_basis const& basis(std::size_t i) const { return kernels_[i].basis; }
-  /// The local loss that `before()` measured last on this rank.
+  /// The local loss that was measured last on this rank.
   double loss() const { return loss_; }
 
   /// Runs one step, as gradient_exchange::all_reduce_mean does.
   void all_reduce_mean(span_on<E, In> gradients, double weight = 1) {
-    before(span_on<E, In const>(gradients));
-    exchange_->all_reduce_mean(gradients, weight);
-    after(span_on<E, In const>(gradients));
+    begin(gradients, weight);
+    wait();
   }
-
-  /// Whether `before()` measures the loss in this step. If false, the caller may omit `before()` in this step.
-  bool looks() const { return phase_ == gradiveq_phase::compressed && steps_ % options_.loss_every == 0; }
-
-  /// Reads this rank's own gradients. `gradients` contains all tensors, one after another. Call `before()` before any
-  /// gradient of the step is exchanged.
-  void before(span_on<E, In const> gradients) {
-    require_all(gradients);
-    if (!looks()) return;
-    loss_ = (*losses_)(gradients);
-    has_looked_ = true;
-    if (std::isfinite(loss_) && !is_voting()) first_.sum += loss_, ++first_.count;
+  /// Begins a step. `gradients` contains all tensors, one after another.
+  void begin(span_on<E, In> gradients, double weight = 1) {
+    detail::require_size("gradiveq", "gradients", exchange_->size(), gradients.size());
+    exchange_->begin(gradients, weight);
+    gradients_ = gradients;
   }
-
-  /// Reads the mean gradients, and ends the step of the schedule. Call `after()` between two steps of the exchange.
-  void after(span_on<E, In const> means) {
-    require_all(means);
-    exchange_->require_idle("gradiveq::after");
-    if (phase_ == gradiveq_phase::sampling) collect(means);
-    auto const is_worse = looks() && is_voting() && most_ranks_lose();
-    has_looked_ = false;
+  /// Marks the gradient of a tensor as written. In a step that measures the loss, has no effect.
+  void ready(std::size_t tensor) {
+    if (!measures()) exchange_->ready(tensor);
+  }
+  /// Ends the step of the exchange and of the schedule. Throws as gradient_exchange::wait does.
+  void wait() {
+    auto const gradients = std::exchange(gradients_, {});
+    if (measures() && !gradients.empty()) measure(gradients);
+    exchange_->wait();
+    if (phase_ == gradiveq_phase::sampling) collect(gradients);
+    auto const is_worse = measures() && is_voting() && most_ranks_lose();
     if (++steps_ < length() && !is_worse) return;
     if (phase_ == gradiveq_phase::sampling) share_bases();
     enter(phase_ == gradiveq_phase::sampling ? gradiveq_phase::compressed : gradiveq_phase::sampling);
@@ -200,7 +192,7 @@ class gradiveq {
     detail::require_one_moment(exec_, *comm_, call, {static_cast<std::uint64_t>(next->phase), next->steps});
     apply(*std::move(codings));
     kernels_ = std::move(next->kernels);
-    begin(next->phase, next->steps, next->first);
+    resume(next->phase, next->steps, next->first);
   }
 
  private:
@@ -281,8 +273,12 @@ class gradiveq {
   }
 
   shape const& dims(kernel const& k) const { return exchange_->tensors()[k.tensor].dims; }
-  void require_all(span_on<E, In const> gradients) const {
-    detail::require_size("gradiveq", "gradients", exchange_->size(), gradients.size());
+
+  /// Whether the current step measures the loss.
+  bool measures() const { return phase_ == gradiveq_phase::compressed && steps_ % options_.loss_every == 0; }
+  void measure(span_on<E, In const> gradients) {
+    loss_ = (*losses_)(gradients);
+    if (std::isfinite(loss_) && !is_voting()) first_.sum += loss_, ++first_.count;
   }
 
   std::uint64_t length() const { return length(phase_); }
@@ -293,9 +289,9 @@ class gradiveq {
 
   void enter(gradiveq_phase phase) {
     apply(codecs_for(phase, kernels_));
-    begin(phase, 0, {});
+    resume(phase, 0, {});
   }
-  void begin(gradiveq_phase phase, std::uint64_t steps, first_losses const& first) {
+  void resume(gradiveq_phase phase, std::uint64_t steps, first_losses const& first) {
     phase_ = phase;
     steps_ = steps;
     first_ = first;
@@ -389,11 +385,11 @@ class gradiveq {
   /// Whether the mean of first losses is complete. The result is equal on all ranks.
   bool is_voting() const { return steps_ / options_.loss_every >= options_.first_losses; }
 
-  /// Whether more than half of the ranks vote for new samples. A rank votes if, in this step, it measured a loss above
+  /// Whether more than half of the ranks vote for new samples. A rank votes if its loss in this step is above
   /// options_.worse x (mean of first losses). An all-reduce of one double counts the votes.
   bool most_ranks_lose() {
     auto const is_worse = loss_ * static_cast<double>(first_.count) > options_.worse * first_.sum;
-    auto votes = has_looked_ && is_worse ? 1.0 : 0.0;
+    auto votes = is_worse ? 1.0 : 0.0;
     auto const sum = (*votes_).view();
     exec_.upload(sum.data(), &votes, sizeof votes);
     votes_.wait(exec_, [&] { return comm_->all_reduce(exec_, sum, reduction::sum); });
@@ -427,7 +423,7 @@ class gradiveq {
   std::uint64_t steps_ = 0;
   first_losses first_;
   double loss_ = 0;
-  bool has_looked_ = false;  ///< before() has measured the loss in this step
+  span_on<E, In> gradients_;  ///< those of the step that has begun
   local_losses losses_;
   detail::lent<buffer<double, E>> votes_;
 };
