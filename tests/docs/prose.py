@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Idioms that are no plain English, in the documentation and in the comments of include/.
+"""Idioms that are no plain English, in pages, in comments and in the titles of tests.
 
-    prose.py [PATH...]          lists idioms; fails where the pages, or the comments, have more than 20
+    prose.py [PATH...]          lists idioms; fails where the pages, the comments, or the titles have more than 20
     prose.py --list [PATH...]   lists them and does not fail
 
-Without paths it reads README.md, CONTRIBUTING.md, docs/*.md and include/. Code, quotes in backticks, CHANGELOG.md, and the parts of
+Without paths it reads README.md, CONTRIBUTING.md and the folders of FOLDERS. Code, quotes in backticks, CHANGELOG.md, and the parts of
 a page that a program writes (between <!-- name --> and <!-- end -->) are skipped.
 """
 import pathlib
@@ -13,6 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 AT_MOST = 20
+FOLDERS = ["docs", "include", "tests", "benchmarks", "examples"]
 
 UNIT = "(?:bit|block|bucket|byte|call|column|copy|element|entry|group|hop|index|level|message|pair|rank|round|row|" \
        "scale|slice|step|symbol|tensor|thread|tile|value|vector|warp|word)(?!-)"
@@ -32,7 +33,20 @@ RULES = {
                         rf"what {ENTITY} (?:{MOVED})", "what (?:reaches|travels|passes|arrived|still)"],
     "one fact": ["of which", "of whom", "of whose"],
 }
-PATTERNS = [(rule, re.compile(r"\b(?:" + "|".join(ways).replace(" ", r"\s+") + r")\b", re.I)) for rule, ways in RULES.items()]
+TITLE_RULES = {
+    "a subject first": ["^(?:after|also|among|and|as|at|before|between|but|by|for|from|has|if|in|is|neither|nor|not|of|on|only|so|to|until|"
+                        "when|where|while|with|within|without)"],
+    "name the thing": ["what", "who"],
+}
+
+
+def compiled(rules):
+    return [(rule, re.compile(r"\b(?:" + "|".join(ways).replace(" ", r"\s+") + r")\b", re.I)) for rule, ways in rules.items()]
+
+
+PATTERNS = compiled(RULES)
+TITLE_PATTERNS = PATTERNS + compiled(TITLE_RULES)
+TITLE = re.compile(r'TEST_CASE(?:_TEMPLATE)?\(\s*((?:"(?:\\.|[^"\\])*"\s*)+)')
 COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//+<?(.*)')
 
 
@@ -58,11 +72,28 @@ def of_source(lines):
         yield re.sub("`[^`]*`", "`code`", comment) if comment.strip() else "|"
 
 
+def titles(source):
+    """The line and the words of each title of a test case."""
+    for m in TITLE.finditer(source):
+        yield source.count("\n", 0, m.start(1)) + 1, "".join(re.findall(r'"((?:\\.|[^"\\])*)"', m[1]))
+
+
+def hits_in(text, first_line, patterns):
+    for rule, pattern in patterns:
+        for m in pattern.finditer(text):
+            yield text.count("\n", 0, m.start()) + first_line, rule, " ".join(m[0].split())
+
+
 def hits(path):
-    lines = path.read_text().splitlines()
-    text = "\n".join((of_page if path.suffix == ".md" else of_source)(lines))
-    found = [(rule, m) for rule, pattern in PATTERNS for m in pattern.finditer(text)]
-    return sorted((text.count("\n", 0, m.start()) + 1, rule, " ".join(m[0].split())) for rule, m in found)
+    """Triples of a kind of text, a line, and the idiom in it."""
+    source = path.read_text()
+    is_page = path.suffix == ".md"
+    text = "\n".join((of_page if is_page else of_source)(source.splitlines()))
+    for line, rule, words in sorted(hits_in(text, 1, PATTERNS)):
+        yield "pages" if is_page else "comments", line, f"{rule}: {words}"
+    for line, title in titles(source):
+        for _, rule, words in hits_in(title, line, TITLE_PATTERNS):
+            yield "titles", line, f"{rule}: {words}: {title}"
 
 
 def files(paths):
@@ -73,12 +104,12 @@ def files(paths):
 
 def main():
     given = [a for a in sys.argv[1:] if a != "--list"]
-    counts = {"pages": 0, "comments": 0}
-    for path in files(given or [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs", ROOT / "include"]):
-        for line, rule, words in hits(path):
-            counts["pages" if path.suffix == ".md" else "comments"] += 1
-            shown = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
-            print(f"{shown}:{line}: {rule}: {words}")
+    counts = {"pages": 0, "comments": 0, "titles": 0}
+    for path in files(given or [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / folder for folder in FOLDERS)]):
+        shown = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+        for kind, line, found in hits(path):
+            counts[kind] += 1
+            print(f"{shown}:{line}: {found}")
     print(", ".join(f"{where}: {n}" for where, n in counts.items()))
     if "--list" not in sys.argv and max(counts.values()) > AT_MOST:
         sys.exit(f"more than {AT_MOST}: see the rules in CONTRIBUTING.md")

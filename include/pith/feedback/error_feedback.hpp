@@ -8,7 +8,7 @@
 #include <pith/codec/rounds.hpp>
 #include <pith/core/error.hpp>
 #include <pith/feedback/detail/contraction.hpp>
-#include <pith/feedback/detail/fusing.hpp>
+#include <pith/feedback/detail/feedback_way.hpp>
 #include <pith/feedback/detail/policy_check.hpp>
 #include <pith/feedback/detail/widened.hpp>
 #include <pith/feedback/residual.hpp>
@@ -41,6 +41,7 @@ template <class C, class F = residual<>>
 class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   using base = detail::adaptor<error_feedback<C, F>, C>;
   using base::codec_, base::codec_part;
+  using feedback_way = detail::feedback_way;
   static_assert(!traits_of<C>.terminal,
                 "pith: error_feedback(c) needs a stage or a chain of them: write bypass(error_feedback(c), n), not "
                 "error_feedback(bypass(c, n))");
@@ -70,7 +71,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     return detail::text("ef(", codec_.name(), how, verified_ ? ")" : ",unverified)");
   }
   bool is_lossless(shape const& dims) const {
-    return encodes_losslessly(dims) && !detail::may_be_lossy(codec_, dims) &&
+    return codec_.is_lossless(dims) && !detail::may_be_lossy(codec_, dims) &&
            !detail::feedback_traits_of(policy_).changes_gradients;
   }
   capabilities capabilities_for(shape const& dims) const requires(detail::erased<C> || detail::erased_feedback<F>) {
@@ -127,7 +128,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     auto const own = detail::scratch_bytes<accum<In>>(codec_, exec, dims);
     if constexpr (fuses<In, E>) {
       auto const from = detail::scratch_bytes_from<accum<In>, source_of<In, E>>(codec_, exec, dims);
-      if (is_fused<In, E>(dims)) return std::max(from, detail::wide_bytes<In>(dims) + own);
+      if (encodes_in_one_pass<In, E>(dims)) return std::max(from, detail::wide_bytes<In>(dims) + own);
     }
     return 2 * scratch_for<accum<In>>(dims.n) + own + detail::scratch_bytes<In>(policy_, exec, dims);
   }
@@ -137,7 +138,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   void encode_payload(context<In, E> const& cx, values_on<E, In const> g, span_on<E, std::byte> payload,
                       auto const& replicated, auto& local) const {
     if constexpr (fuses<In, E>) {
-      if (is_fused<In, E>(cx.dims)) {
+      if (encodes_in_one_pass<In, E>(cx.dims)) {
         auto const from = policy_.template source<In, E>(g, policy_part(local));
         return detail::encode_payload_from<accum<In>>(codec_, wide(cx), from, payload, codec_part(replicated),
                                                       codec_part(local));
@@ -164,7 +165,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     if constexpr (fuses<In, E>) {
       auto const from = detail::scratch_bytes_from<accum<In>, source_of<In, E>>(codec_, exec, dims);
       auto const rest = detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks);
-      if (is_exchange_fused<In, E>(dims)) return std::max(from, detail::wide_bytes<In>(dims) + rest);
+      if (is_fused(way_of<In, E>(dims))) return std::max(from, detail::wide_bytes<In>(dims) + rest);
     }
     auto const tensors = detail::reports_delivered<C, accum<In>, E> ? 3u : 2u;
     return tensors * scratch_for<accum<In>>(dims.n) +
@@ -176,13 +177,15 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     requires detail::exchangeable<C, accum<In>, E>
   void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> g, span_on<E, std::byte> out,
                auto const& replicated, auto& local) const {
-    if constexpr (exchanges_from_source<In, E>) {
+    auto const way = way_of<In, E>(cx.dims);
+    if constexpr (has_source_rounds<In, E>) {
       auto const from = policy_.template source<In, E>(g, policy_part(local));
-      if (fuses_rounds<In, E>(cx.dims)) return codec_.produce_from(wide(cx), round, from, out, codec_part(replicated));
-    } else if constexpr (fuses_exchange<In, E>) {
-      if (is_fused<In, E>(cx.dims)) return encode_payload<In>(cx, g, out, replicated, local);
+      if (way == feedback_way::in_rounds)
+        return codec_.produce_from(wide(cx), round, from, out, codec_part(replicated));
+    } else if constexpr (fuses<In, E>) {
+      if (way == feedback_way::one_pass) return encode_payload<In>(cx, g, out, replicated, local);
     }
-    if constexpr (!always_encodes_at_once<In, E>) produce_in_passes<In>(cx, round, g, out, replicated, local);
+    if constexpr (!always_one_pass<In, E>) produce_in_passes<In>(cx, way, round, g, out, replicated, local);
   }
   template <real In, executor E>
     requires detail::exchangeable<C, accum<In>, E>
@@ -193,12 +196,13 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
       detail::absorb<accum<In>>(codec_, wide(cx), round, in, none, codec_part(replicated), codec_part(local));
       return;
     }
-    if constexpr (exchanges_from_source<In, E>) {
+    auto const way = way_of<In, E>(cx.dims);
+    if constexpr (has_source_rounds<In, E>) {
       auto const to = detail::feedback_sink<F, In, E>{
           policy_.template source<In, E>(x, policy_part(local)), {x.data, 1}, cx.common};
-      if (fuses_rounds<In, E>(cx.dims)) return codec_.absorb_to(wide(cx), in, to, codec_part(replicated));
+      if (way == feedback_way::in_rounds) return codec_.absorb_to(wide(cx), in, to, codec_part(replicated));
     }
-    absorb_last<In>(cx, round, in, x, replicated, local);
+    absorb_last<In>(cx, way, round, in, x, replicated, local);
   }
 
  private:
@@ -217,21 +221,22 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     auto const p = compensated<In>(cx, g, local);
     detail::encode_payload<accum<In>>(codec_, wide(cx), p, payload, codec_part(replicated), codec_part(local));
     if (is_lossless(cx.dims)) return;
-    if (encodes_losslessly(cx.dims)) return policy_.update(cx, p, p, policy_part(local));
+    if (codec_.is_lossless(cx.dims)) return policy_.update(cx, p, p, policy_part(local));
     auto const sent = cx.ws.template take<accum<In>>(cx.dims.n);
     detail::decode_payload<accum<In>>(codec_, wide(cx), payload, sent, codec_part(replicated));
     policy_.update(cx, p, values_on<E, accum<In> const>(sent), policy_part(local));
   }
   /// Produces the buffer of a round without fusion.
   template <class In, class E>
-  void produce_in_passes(context<In, E> const& cx, unsigned round, values_on<E, In const> g, span_on<E, std::byte> out,
-                         auto const& replicated, auto& local) const {
+  void produce_in_passes(context<In, E> const& cx, [[maybe_unused]] feedback_way way, unsigned round,
+                         values_on<E, In const> g, span_on<E, std::byte> out, auto const& replicated,
+                         auto& local) const {
     auto const last = detail::contributing_round(codec_, cx.dims, cx.ranks);
     auto const p = round > last ? values_on<E, accum<In> const>() : compensated<In>(cx, g, local);
     detail::produce<accum<In>>(codec_, wide(cx), round, p, out, codec_part(replicated), codec_part(local));
     if constexpr (detail::reports_contribution<C, accum<In>, E>) {
-      if (!updates_before_exchange<In, E>() || is_lossless(cx.dims) || round != last) return;
-      if (encodes_losslessly(cx.dims)) return policy_.update(cx, p, p, policy_part(local));
+      if (way != feedback_way::own_share || round != last) return;
+      if (codec_.is_lossless(cx.dims)) return policy_.update(cx, p, p, policy_part(local));
       auto const sent = cx.ws.template take<accum<In>>(cx.dims.n);
       detail::contribution<accum<In>>(codec_, wide(cx), out, sent, codec_part(replicated));
       policy_.update(cx, p, values_on<E, accum<In> const>(sent), policy_part(local));
@@ -239,15 +244,14 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   }
   /// Runs the last round of an exchange without fusion: first `absorb`, then `update`, then `after_exchange`.
   template <class In, class E>
-  void absorb_last(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, auto& replicated,
-                   auto& local) const {
-    auto const is_updated = updates_before_exchange<In, E>();
-    auto const mean = is_updated || is_lossless(cx.dims) ? detail::widened<In, E>(x, cx.ws)
-                                                         : cx.ws.template take<accum<In>>(cx.dims.n);
+  void absorb_last(context<In, E> const& cx, feedback_way way, unsigned round, received_on<E> in, values_on<E, In> x,
+                   auto& replicated, auto& local) const {
+    auto const mean = way == feedback_way::after_mean ? cx.ws.template take<accum<In>>(cx.dims.n)  // x is still g
+                                                      : detail::widened<In, E>(x, cx.ws);
     detail::absorb<accum<In>>(codec_, wide(cx), round, in, mean, codec_part(replicated), codec_part(local));
-    if (is_lossless(cx.dims)) return detail::narrow<In>(cx.exec, mean, x);
-    if constexpr (!always_encodes_at_once<In, E>) {
-      if (!is_updated) update_after<In>(cx, x, mean, replicated, local);
+    if (way == feedback_way::unchanged) return detail::narrow<In>(cx.exec, mean, x);
+    if constexpr (!always_one_pass<In, E>) {
+      if (way == feedback_way::after_mean) update_after<In>(cx, x, mean, replicated, local);
     }
     if constexpr (detail::has_after_exchange<F, In, E>) {
       policy_.after_exchange(cx, mean, policy_part(replicated), policy_part(local));
@@ -270,7 +274,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   void update_after(context<In, E> const& cx, values_on<E, In> g, values_on<E, accum<In>> mean, auto const& replicated,
                     auto& local) const {
     auto const p = compensated<In>(cx, values_on<E, In const>(g), local);
-    auto const sent = encodes_losslessly(cx.dims) ? p : received<In, E>(cx, p, mean, replicated, local);
+    auto const sent = codec_.is_lossless(cx.dims) ? p : received<In, E>(cx, p, mean, replicated, local);
     policy_.update(cx, p, sent, policy_part(local));
   }
   /// Returns the values that `update` receives after the exchange. If the codec can compute the part of p that reached
@@ -302,17 +306,16 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   template <class In, class E>
   static constexpr bool fuses = detail::fuses_feedback<C, F, In, E>;
   template <class In, class E>
-  static constexpr bool exchanges_from_source = detail::exchanges_feedback<C, F, In, E>;
-  template <class In, class E>
-  static constexpr bool fuses_exchange = fuses<In, E> && (exchanges_from_source<In, E> || !collective<C, accum<In>, E>);
+  static constexpr bool has_source_rounds = detail::exchanges_feedback<C, F, In, E>;
   /// True if the codec encodes p in one pass for every shape. The code for several passes is then not compiled.
   template <class In, class E>
   static constexpr bool always_fuses = fuses<In, E> && detail::always_has_source<F> && detail::always_encodes_from<C, E>;
+  /// ... and also in an exchange.
   template <class In, class E>
-  static constexpr bool always_encodes_at_once =
-      always_fuses<In, E> && fuses_exchange<In, E> && !exchanges_from_source<In, E>;
+  static constexpr bool always_one_pass = always_fuses<In, E> && !collective<C, accum<In>, E>;
+
   template <class In, class E>
-  bool is_fused([[maybe_unused]] shape const& dims) const {
+  bool encodes_in_one_pass([[maybe_unused]] shape const& dims) const {
     if constexpr (always_fuses<In, E>) {
       return true;
     } else if constexpr (fuses<In, E>) {
@@ -323,6 +326,25 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     }
   }
 
+  /// How an exchange of a tensor runs.
+  template <class In, class E>
+  feedback_way way_of(shape const& dims) const {
+    if constexpr (always_one_pass<In, E>) return feedback_way::one_pass;
+    if (is_lossless(dims)) return feedback_way::unchanged;
+    auto const from_source = encodes_in_one_pass<In, E>(dims);
+    auto const to = detail::feedback_traits_of(policy_).updates_on;
+    auto const takes_share =
+        !detail::reports_delivered<C, accum<In>, E> &&
+        (to == feedback_on::own || (to == feedback_on::first_known && detail::has_contribution<C, accum<In>, E>));
+    if (has_source_rounds<In, E> && from_source && !takes_share && !codec_.is_lossless(dims))
+      return feedback_way::in_rounds;
+    if (!collective<C, accum<In>, E> && from_source) return feedback_way::one_pass;
+    return takes_share ? feedback_way::own_share : feedback_way::after_mean;
+  }
+  static constexpr bool is_fused(feedback_way way) {
+    return way == feedback_way::one_pass || way == feedback_way::in_rounds;
+  }
+
   /// The context for C, which encodes values of type accum<In>.
   template <class In, class E>
   static context<accum<In>, E> wide(context<In, E> const& cx) {
@@ -331,36 +353,13 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
 
   static auto& policy_part(auto& states) { return std::get<1>(states.each); }
 
-  bool encodes_losslessly(shape const& dims) const { return codec_.is_lossless(dims); }
   /// The shape of the policy's state. The state has no elements if the codec is lossless.
   shape kept(shape const& dims) const { return is_lossless(dims) ? shape{} : dims; }
-
-  /// True if the last round writes the mean and updates the residual in one pass (absorb_to).
-  template <class In, class E>
-  bool fuses_rounds(shape const& dims) const {
-    return is_fused<In, E>(dims) && !updates_before_exchange<In, E>() && !encodes_losslessly(dims);
-  }
-
-  /// True if the rounds of the exchange read the policy's source instead of the compensated gradient p.
-  template <class In, class E>
-  bool is_exchange_fused(shape const& dims) const {
-    if constexpr (exchanges_from_source<In, E>) return fuses_rounds<In, E>(dims);
-    return fuses_exchange<In, E> && is_fused<In, E>(dims);
-  }
 
   /// True if the codec can return a rank's own share, before or after the exchange.
   template <class In, class E>
   static constexpr bool reports_own_part =
       detail::reports_contribution<C, accum<In>, E> || detail::reports_delivered<C, accum<In>, E>;
-
-  /// True if `update` runs as soon as this rank has produced its buffer for the round `contributing_round`. Otherwise
-  /// `update` runs after the exchange.
-  template <class In, class E>
-  bool updates_before_exchange() const {
-    auto const to = detail::feedback_traits_of(policy_).updates_on;
-    if (detail::reports_delivered<C, accum<In>, E>) return false;
-    return to == feedback_on::own || (to == feedback_on::first_known && detail::has_contribution<C, accum<In>, E>);
-  }
 
   template <class In, class E>
   values_on<E, accum<In> const> compensated(context<In, E> const& cx, values_on<E, In const> g, auto& local) const {

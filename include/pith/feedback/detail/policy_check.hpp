@@ -3,7 +3,7 @@
 
 #include <pith/core/executor.hpp>
 #include <pith/core/facets.hpp>
-#include <pith/feedback/detail/fusing.hpp>
+#include <pith/feedback/detail/feedback_way.hpp>
 #include <pith/feedback/feedback.hpp>
 
 #include <concepts>

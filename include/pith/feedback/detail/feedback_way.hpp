@@ -1,4 +1,4 @@
-// pith/feedback/detail/fusing.hpp — concepts for a codec and a feedback policy that run in one pass.
+// pith/feedback/detail/feedback_way.hpp — how error feedback runs a codec: in one pass, in rounds, or in several passes.
 #pragma once
 
 #include <pith/codec/rounds.hpp>
@@ -6,8 +6,18 @@
 #include <pith/feedback/feedback.hpp>
 
 #include <concepts>
+#include <cstdint>
 
 namespace pith { inline namespace PITH_ABI { namespace detail {
+
+/// How error feedback exchanges a tensor.
+enum class feedback_way : std::uint8_t {
+  unchanged,   ///< the codec is lossless, and the policy changes no gradient: p is g
+  one_pass,    ///< the codec encodes p from the policy's source, and stores the residual in the same pass
+  in_rounds,   ///< the codec's rounds read p from the policy's source, and the last round stores the residual
+  own_share,   ///< compensate, produce; update with the rank's own share after contributing_round
+  after_mean,  ///< compensate, produce; after the last round compensate again, and update with `delivered` or the mean
+};
 
 template <class F, class In, class E>
 inline constexpr bool has_sources = requires(F const& f, values_on<E, In const> g, local_of<F, In, E>& l) {
@@ -44,16 +54,16 @@ concept never_lossless = requires {
 template <class C, class E>
 concept encodes_every_shape = requires {
   requires C::encodes_every_shape;
-} || requires {
-  requires is_inherited(&C::template can_encode_from<E>);
-};
+}
+|| requires { requires is_inherited(&C::template can_encode_from<E>); };
 
 /// True if every codec of type C can encode from a source for every shape, and no codec of type C is lossless or
 /// summable.
 template <class C, class E>
-inline constexpr bool always_encodes_from = never_lossless<C> && encodes_every_shape<C, E> &&
-                                            traits_of<C>.sums == sum_form::none &&
-                                            !requires(C const& c) { c.sums_as(); };
+inline constexpr bool always_encodes_from =
+    never_lossless<C>&& encodes_every_shape<C, E>&& traits_of<C>.sums == sum_form::none && !requires(C const& c) {
+  c.sums_as();
+};
 
 template <class F, class In, class E>
 using feedback_sink = unsent_and_sent_sink<typename feedback_source<F, In, E>::type, In>;
