@@ -47,7 +47,7 @@ TEST_CASE("an executor may be passed for its type") {
   CHECK(codec.name() == "qsgd<8>");
 }
 
-TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
+TEST_CASE("the name of a parsed codec equals its text and can be parsed again") {
   for (auto const* text : {"identity",
                            "cast<half>",
                            "cast<bfloat16>",
@@ -231,7 +231,7 @@ TEST_CASE("a chain made at run time has the bytes of its type whatever lay in th
   same(pith::random_k(0.3) | pith::damped(pith::qsgd<2>()), "random_k(0.3)|damped(qsgd<2>)", 77);
 }
 
-TEST_CASE("what is exact keeps no residual") {
+TEST_CASE("a parsed chain is lossless only if all its stages are lossless") {
   CHECK(pith::parse<float>("identity|identity").is_lossless({9}));
   CHECK_FALSE(pith::parse<float>("identity|top_k(0.5)").is_lossless({9}));
 }
@@ -264,7 +264,7 @@ TEST_CASE("feedback made from text has the bytes of its type") {
   same(error_feedback(pith::top_k(0.1), pith::two_sided(pith::scaled_sign())), "ef(top_k(0.1),two_sided(scaled_sign))");
 }
 
-TEST_CASE("a rate of what was parsed is adjusted, and its states go on") {
+TEST_CASE("the rate of a parsed codec is set by at(), and its measured rates by measuring()") {
   auto const codec = pith::parse<float>("ef(rated(top_k(0.5)|qsgd<8>))");
   CHECK(codec.at(0.25).name() == "ef(rated(top_k(0.25)|qsgd<8>))");
   CHECK(codec.at(1).name() == "ef(rated(top_k(0.5)|qsgd<8>,dense))");
@@ -285,7 +285,7 @@ TEST_CASE("a state of another codec is refused") {
                        std::invalid_argument);
 }
 
-TEST_CASE("wrong text says what stands where what was expected") {
+TEST_CASE("parse refuses invalid text with an error that states the expected and the actual part") {
   auto const refuses = [](char const* text, std::string const& sentence) {
     CAPTURE(text);
     CHECK_THROWS_WITH_AS(pith::parse<float>(text), doctest::Contains(sentence.c_str()), std::invalid_argument);
@@ -367,7 +367,7 @@ TEST_CASE("a near miss is proposed") {
   for (auto const* far : {"zip", "nonsense", "dgc", "rated(qsgd<8>)|identity"}) CHECK(!says(far, "did you mean"));
 }
 
-TEST_CASE("parse knows every word that its errors list") {
+TEST_CASE("parse accepts every example in the lists of stages, exchanges and policies") {
   auto const check = [](auto const& methods) {
     for (auto const& method : methods) {
       CHECK(method.examples() > 0);

@@ -122,7 +122,7 @@ TEST_CASE("a payload of another codec, shape, seed, tensor, rank or step is not 
   CHECK(faults(sent(pith::qsgd<4>(3), {64}, {1, 2, 3}, 1)) == pith::fault::identity);
 }
 
-TEST_CASE("the flag says in words what was wrong") {
+TEST_CASE("require_none() throws a wire_error that names each fault") {
   auto flag = pith::error_flag(pith::seq);
   *flag.data() = pith::fault::step | pith::fault::checksum;
   CHECK_THROWS_WITH_AS(flag.require_none(),
@@ -153,7 +153,7 @@ TEST_CASE("an exchange gives the same means with checked around its codec, and s
   }
 }
 
-TEST_CASE("in an exchange a changed payload is NaN on the rank that received it and the next step is well") {
+TEST_CASE("a payload changed in transit decodes to NaN on its receiver only, and the next step's mean is finite") {
   pith::run_ranks(2, [&](pith::thread_communicator threads) {
     bool faulty = false;
     auto comm = faulty_communicator(threads, &faulty);
@@ -176,7 +176,7 @@ TEST_CASE("in an exchange a changed payload is NaN on the rank that received it 
   });
 }
 
-TEST_CASE("checked promises what its codec does") {
+TEST_CASE("checked has the guarantees and the adjustable rate of its codec, and its name contains the codec's name") {
   auto const flag = pith::error_flag(pith::seq);
   auto const codec = pith::checked(pith::top_k(0.1), flag);
   CHECK(codec.name() == "checked(top_k(0.1))");

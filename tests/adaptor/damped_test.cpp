@@ -17,7 +17,8 @@ TEST_CASE("damped takes any input of any size and type") {
   conforms(damped(pith::random_k(0.1, unbiased)));
 }
 
-TEST_CASE_TEMPLATE("damped decodes a fraction of what its stage decodes and sends the same bytes", In, float, double) {
+TEST_CASE_TEMPLATE("damped encodes the same bytes as its stage and decodes them scaled by 1 / (1 + omega)", In, float,
+                   double) {
   auto const x = narrow<In>(normal_vector(300, 7));
   auto const stage = pith::qsgd<2>();
   auto plain = trial<In, pith::qsgd<2>>(stage, {300});

@@ -81,7 +81,8 @@ TEST_CASE("rated takes any input of any size and type") {
   conforms(error_feedback(rated(pith::random_k(0.1))));
 }
 
-TEST_CASE_TEMPLATE("measuring changes no bit of what is sent and kept", In, float, double, pith::half, pith::bfloat16) {
+TEST_CASE_TEMPLATE("measuring changes no bit of the payload or of the state", In, float, double, pith::half,
+                   pith::bfloat16) {
   for (std::uint64_t n : {0u, 1u, 2u, 31u, 33u, 1000u, 2049u, 16384u, 16385u, 70001u}) {
     CAPTURE(n);
     for (double const rate : {0.5, 0.1, 0.01}) {
@@ -114,7 +115,7 @@ TEST_CASE("energies are those of p and of its largest entries") {
   }
 }
 
-TEST_CASE("what a chain keeps is what it does not lose") {
+TEST_CASE("the kept energy of a chain is the energy of its input minus the energy of its error") {
   auto const x = narrow<float>(normal_vector(1000, 6));
   auto const chain = top_k(0.5) | pith::cast<pith::bfloat16>();
   auto measured = on<float>(rated(chain).measuring({0.5, 0.1}), {1000});
@@ -170,7 +171,7 @@ TEST_CASE("the same bytes and energies with threads") {
   CHECK(alone.energies() == std::vector<double>(at, at + 3));
 }
 
-TEST_CASE("a dense rate sends all, and what is fed back has its place") {
+TEST_CASE("a payload at a dense rate contains every element plus its residual, and the residual becomes zero") {
   auto const codec = error_feedback(rated(top_k(0.25), 0.5));
   auto const x = of({1, -8, 3, 4});
   auto one = on<float>(codec, {4});

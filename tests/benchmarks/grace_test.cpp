@@ -79,7 +79,7 @@ TEST_CASE("each method is a codec by the name that it gives itself") {
   CHECK(std::string(grace::dense_bfloat16.codec) == train::dense_bfloat16);
 }
 
-TEST_CASE("latency has a row for each size and method that is asked for") {
+TEST_CASE("the latency table has one row per requested size and method") {
   auto const o = grace::latency_options{{"none", "QSGD, 8 bits"}, {10, 11}, 1};
   auto const rows = rows_of([&](std::FILE* out) { grace::write_latency(out, o); });
   REQUIRE(rows.size() == 5);
@@ -115,7 +115,7 @@ TEST_CASE("throughput is that of dense float where computing takes for ever, and
   CHECK(std::abs(number(fast, i, "over_float32") / expected - 1) < 1e-3 + 10e-6 / (link(10'010) + codec));
 }
 
-TEST_CASE("quality has accuracy, volume and throughput of each method that is asked for") {
+TEST_CASE("the quality table has accuracy, volume and throughput of each requested method") {
   auto o = train::options();
   o.steps = 3;
   o.seeds = 2;

@@ -58,7 +58,7 @@ TEST_CASE("quoted fields may have commas") {
   CHECK_THROWS_AS(network::row_of("1,2,3"), std::runtime_error);
 }
 
-TEST_CASE("of links that keep to the model, two sizes at one rate foretell all others") {
+TEST_CASE("an oracle predicts all steps from two sizes at one rate, on links that follow the cost model") {
   auto const all = rows();
   auto const model = network::oracle(all, 100);
   for (auto const& r : all) {

@@ -39,7 +39,7 @@ TEST_CASE("gradients have the values and shapes that were saved") {
   CHECK(std::count(lstm.values.begin(), lstm.values.end(), 0.0f) == 361'594);
 }
 
-TEST_CASE("what does not fit is no gradient") {
+TEST_CASE("read_gradients refuses a missing file, and shape_of reads shapes and refuses an empty text") {
   CHECK_THROWS_WITH_AS(support::read_gradients("nothing"), "nothing.npy: cannot be opened", std::runtime_error);
   CHECK_THROWS_AS(support::shape_of(""), std::runtime_error);
   CHECK(support::shape_of("7") == pith::shape{7, 1});

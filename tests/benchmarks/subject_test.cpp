@@ -41,7 +41,7 @@ TEST_CASE("a warm start is agreed: it is read both ways") {
   CHECK(low_rank.encoding().read == 4 * n + replicated);
 }
 
-TEST_CASE("of a payload of variable rate the used bytes are those of what is kept") {
+TEST_CASE("used_bytes counts only the kept entries of a variable-rate payload, and all bytes of a fixed-rate one") {
   auto counted = subject_of("threshold(2,0.5)");
   auto const x = bench::normal_values<float>(4096);
   counted.encode(0, x);

@@ -44,7 +44,7 @@ TEST_CASE("blocks do not overlap, and large ones are aligned to their pages with
   CHECK(blocks[0].size() == bench::huge_page / 4 + 1);
 }
 
-TEST_CASE("in a round each thing runs once, prepared, and each call takes the next set") {
+TEST_CASE("interleave runs each thing once per round after its preparation, and each call uses the next buffer set") {
   auto calls = std::vector<std::size_t>(), sets = calls;
   auto prepared = std::vector<int>(3);
   auto things = std::vector<bench::thing>();

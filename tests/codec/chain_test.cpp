@@ -102,7 +102,7 @@ TEST_CASE("side information follow each other at multiples of 8 bytes") {
   }
 }
 
-TEST_CASE("a chain decodes what its stages decode one after the other") {
+TEST_CASE("a chain decodes the same values as its stages applied in sequence") {
   auto const x = normal_vector(130, 4);
   auto const kept = decoded(pith::top_k(0.3), x);
   auto const both = decoded(pith::top_k(0.3) | pith::cast<pith::half>(), x);
@@ -178,7 +178,8 @@ TEST_CASE_TEMPLATE("stages that decode alike and linearly decode the mean of all
   }
 }
 
-TEST_CASE_TEMPLATE("a rotation in the pass of a quantizer sends what the two send", In, float, double) {
+TEST_CASE_TEMPLATE("a rotation in the pass of a quantizer encodes the same bytes as the separate stages", In, float,
+                   double) {
   auto const check = [](auto const& codec, std::uint64_t n) {
     CAPTURE(codec.name());
     CAPTURE(n);

@@ -66,7 +66,7 @@ TEST_CASE("a dense payload has no indices") {
   CHECK(sealed_size<float>(dense(1, 1), x) == 4 + (100 * 7 + 7) / 8 + 400);
 }
 
-TEST_CASE("of a chain every stage says what it uses") {
+TEST_CASE("a chain compacts to the sum of its stages' used bytes") {
   auto x = std::vector<double>(800);
   for (std::size_t i = 0; i < 20; ++i) x[i * 40] = 2 + static_cast<double>(i);
   auto const own = std::size_t{4 + (20 * 10 + 7) / 8};
@@ -76,7 +76,7 @@ TEST_CASE("of a chain every stage says what it uses") {
   CHECK(sealed_size<float>(threshold(1, 0.5) | threshold(12, 0.5), x) == own + inner + 10 * 4);
 }
 
-TEST_CASE("feedback seals what it wraps and a fixed rate is used in full") {
+TEST_CASE("error_feedback compacts to the size of its codec's payload, and a fixed-rate payload keeps its full size") {
   auto const x = std::vector<double>{0, 9, 0, 0, -9, 0, 0, 9};
   CHECK(sealed_size<float>(pith::error_feedback(threshold(1, 0.9)), x) == 4 + 2 + 3 * 4);
   CHECK(sealed_size<pith::half>(pith::error_feedback(threshold(1, 0.9)), x) == 4 + 2 + 3 * 4);
@@ -100,7 +100,7 @@ TEST_CASE("adaptors and type-erased codecs are cut down to the same bytes") {
   CHECK(sealed_size<float>(any_codec<float>(chain), y) == sealed_size<float>(chain, y));
 }
 
-TEST_CASE("the counts of a payload behind a header are found") {
+TEST_CASE("a checked payload compacts to its header and the used bytes of its codec") {
   auto const flag = pith::error_flag(pith::seq);
   auto const x = std::vector<double>{0, 9, 0, 0, -9, 0, 0, 9};
   auto const codec = pith::checked(threshold(1, 0.9), flag);
@@ -108,7 +108,7 @@ TEST_CASE("the counts of a payload behind a header are found") {
   CHECK(sealed_size<float>(codec, x) == head + 4 + 2 + 3 * 4);
 }
 
-TEST_CASE("what is too short is refused and any bytes do no harm") {
+TEST_CASE("truncated payloads are refused, and random bytes expand and decode without error") {
   auto const codec = threshold(1, 0.5) | pith::identity();
   auto const dims = pith::shape{100};
   auto t = trial<float, decltype(threshold(1, 0.5) | pith::identity())>(codec, dims);

@@ -85,7 +85,7 @@ TEST_CASE("a gradient of another size is refused") {
                        "pith::all_reduce_mean: gradient must have 8 elements, got 5", std::invalid_argument);
 }
 
-TEST_CASE("what is refused does not begin a step") {
+TEST_CASE("a refused call does not begin a step") {
   auto f = fixture();
   CHECK_THROWS_AS(f.compress(7, 12), std::invalid_argument);
   CHECK_THROWS_AS(f.compress(8, 11), std::invalid_argument);
@@ -138,7 +138,7 @@ TEST_CASE("the next step and another seed or tensor or rank draw again") {
   CHECK(first != trial<float, codec>(codec(), {1000}, {1, 2, 9}).compress(x));
 }
 
-TEST_CASE("any rank decodes what another rank compressed in the same step") {
+TEST_CASE("a rank decodes another rank's payload of the same step to the same values") {
   auto const x = narrow<float>(normal_vector(100, 10));
   auto const codec = pith::random_k(0.25) | pith::qsgd<8>();
   using codec_type = std::remove_const_t<decltype(codec)>;

@@ -43,7 +43,8 @@ void check_mean(C const& codec, pith::shape dims, unsigned ranks) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("of all sparsifiers, types and numbers of ranks", In, float, double, pith::half, pith::bfloat16) {
+TEST_CASE_TEMPLATE("entry sums of each sparsifier give the mean of the decoded payloads on any number of ranks", In,
+                   float, double, pith::half, pith::bfloat16) {
   for (std::uint64_t const n : {1u, 9u, 4096u, 20'003u}) {
     for (unsigned const ranks : {2u, 3u, 9u}) {
       check_mean<In>(pith::top_k(0.01), {n}, ranks);
@@ -57,7 +58,8 @@ TEST_CASE_TEMPLATE("of all sparsifiers, types and numbers of ranks", In, float, 
   }
 }
 
-TEST_CASE_TEMPLATE("of chains that begin with one", In, float, double) {
+TEST_CASE_TEMPLATE("entry sums of chains that begin with a sparsifier give the mean of the decoded payloads", In, float,
+                   double) {
   auto const check = [](auto const& codec, pith::shape dims) {
     check_mean<In>(codec, dims, 5);
     auto const all = gather<In>(codec, dims, 5);
@@ -70,7 +72,7 @@ TEST_CASE_TEMPLATE("of chains that begin with one", In, float, double) {
   }
 }
 
-TEST_CASE("on all executors") {
+TEST_CASE("entry sums give the mean of the decoded payloads on parallel executors") {
   auto const dims = pith::shape{50'001};
   auto const codec = pith::top_k(0.3);
   auto const all = gather<float>(codec, dims, 7);

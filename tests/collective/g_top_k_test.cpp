@@ -55,7 +55,7 @@ std::vector<float> expected(std::vector<std::vector<float>> const& x, std::size_
 
 }  // namespace
 
-TEST_CASE("of one rank it is top_k, and by itself it has its payload") {
+TEST_CASE("g_top_k on one rank equals top_k, and compress encodes the payload of top_k") {
   for (std::size_t const n : {0u, 1u, 2u, 9u, 100u, 30000u}) {
     for (auto const density : {1e-9, 0.1, 1.0}) {
       auto const x = narrow<float>(normal_vector(n, 5));
@@ -75,7 +75,7 @@ TEST_CASE("a worked example: three ranks, two elements of four") {
   CHECK(same_bytes(received, std::vector<float>{5 * share, 0, 8 * share, 0}));
 }
 
-TEST_CASE("any ranks: the merges of an oracle; of two ranks the largest sums of what both selected") {
+TEST_CASE("the mean that g_top_k gives on 2 to 8 ranks equals the pairwise merges of an oracle") {
   for (unsigned const ranks : {2u, 3u, 4u, 5u, 6u, 7u, 8u}) {
     for (std::size_t const n : {1u, 2u, 5u, 300u, 20000u}) {
       auto x = std::vector<std::vector<float>>();
@@ -93,7 +93,7 @@ TEST_CASE("all of all are added up: duplicates, zeros, padding") {
   }
 }
 
-TEST_CASE("with feedback nothing is lost: received times ranks and residuals are all gradients") {
+TEST_CASE("the received sums of g_top_k plus all residuals equal the sum of all gradients under error feedback") {
   for (unsigned const ranks : {1u, 2u, 3u, 4u, 5u, 6u, 7u}) {
     for (std::size_t const n : {1u, 7u, 1000u}) check_conserves(pith::g_top_k(0.03), ranks, n);
   }
@@ -179,7 +179,7 @@ TEST_CASE("every executor leaves the same bytes") {
     CHECK(exchanged<float>(team_executor(3), codec, {n}) == exchanged<float>(pith::seq, codec, {n}));
 }
 
-TEST_CASE("policies hear what arrived: EF21's estimates stay those of all") {
+TEST_CASE("the mean of all ranks' EF21 estimates equals the received mean of g_top_k") {
   check_estimates(pith::g_top_k(0.1), 500);
 }
 

@@ -144,7 +144,7 @@ std::vector<float> three_steps(Comm& comm, pith::any_codec<float, pith::seq_exec
 
 }  // namespace
 
-TEST_CASE("what loses nothing gives the mean") {
+TEST_CASE("hierarchical of lossless codecs gives the mean of all gradients") {
   for (auto const& c : clusters) {
     for (auto const n : hierarchical_sizes) {
       auto const x = all_sixteenths(n, c.ranks);
@@ -213,7 +213,7 @@ TEST_CASE("levels may be more than two") {
   CHECK(three.round<float>(2, {100}, 8).among == pith::subgroup{2, 4});
 }
 
-TEST_CASE("with feedback between nodes nothing is lost: received, and the nodes' mean residuals, are all gradients") {
+TEST_CASE("the received means plus the nodes' mean residuals equal the mean gradients with feedback between nodes") {
   for (auto const& c : {cluster{4, 1}, {4, 2}, {8, 2}, {8, 4}}) {
     for (std::size_t const n : {1u, 9u, 1000u, 4099u}) {
       auto const codec = hierarchical(identity(), pith::error_feedback(pith::top_k(0.1)), c.per_node);
@@ -237,7 +237,7 @@ TEST_CASE("with feedback between nodes nothing is lost: received, and the nodes'
   }
 }
 
-TEST_CASE("feedback around it keeps what the rank's own Inner lost") {
+TEST_CASE("the residual of error_feedback(hierarchical) is the compression error of the rank's own inner codec") {
   auto const codec = pith::error_feedback(hierarchical(pith::top_k(0.25), identity(), 2));
   auto g = group_of(codec, 16, 4);
   auto x = std::vector<std::vector<float>>(4, std::vector<float>(16));
@@ -249,7 +249,7 @@ TEST_CASE("feedback around it keeps what the rank's own Inner lost") {
   CHECK(kept(policy_state(g.local(2)).residual) == std::vector<double>(16));
 }
 
-TEST_CASE("what is kept of a rank's own is decoded as it was encoded, on every node") {
+TEST_CASE("each rank's residual matches the entries that this rank drew, on every node") {
   using namespace pith::options;
   // Each rank draws its own entries: the residual of an element is the whole element or zero.
   auto const inner = pith::random_k(0.25, none, own);
@@ -265,7 +265,7 @@ TEST_CASE("what is kept of a rank's own is decoded as it was encoded, on every n
   CHECK(one != same_place);
 }
 
-TEST_CASE("a node adds up what its ranks sent, by their own account, and all means are what was encoded of them") {
+TEST_CASE("each nonzero element of the received mean equals the mean of the ranks' own decoded payloads") {
   using namespace pith::options;
   // Inner draws half of the entries, of each rank's gradient and of each mean, so that indices identify the payload.
   auto const inner = pith::random_k(0.5, none, own);
@@ -360,7 +360,7 @@ TEST_CASE("wrong bytes write nothing outside of the tensor") {
                      8);
 }
 
-TEST_CASE("volume: two payloads inside, of which a rank keeps its own part; between nodes Outer's of a part") {
+TEST_CASE("the volume is two rounds of inner payloads within nodes and one outer payload of a part between nodes") {
   constexpr std::size_t n = 1 << 20;
   auto const codec = hierarchical(pith::qsgd<8>(), pith::error_feedback(pith::top_k(0.01)), 4);
   auto const inner = pith::payload_bytes<float>(pith::qsgd<8>(), {n / 4});
@@ -383,7 +383,7 @@ TEST_CASE("volume: two payloads inside, of which a rank keeps its own part; betw
   });
 }
 
-TEST_CASE("between the rounds there is room for a part, and Outer's state is one of a part") {
+TEST_CASE("the local state has the values of one part and the outer codec's state for one part") {
   auto const codec = hierarchical(pith::qsgd<8>(), pith::error_feedback(pith::top_k(0.01)), 4);
   auto made = codec.make_local<float>(pith::seq, pith::shape{4096});
   CHECK(std::get<2>(made.each).values.size() == 1024);
@@ -421,7 +421,7 @@ TEST_CASE("the bits do not depend on buckets, on when gradients are ready, or on
   CHECK_NOTHROW(run({.gather_mode = pith::gather::predicted, .verification = pith::verify::each_step}, true, 1));
 }
 
-TEST_CASE("what is fed back between nodes follows the loss scale") {
+TEST_CASE("the residual between nodes is rescaled with the loss scale") {
   auto const codec = hierarchical(identity(), pith::error_feedback(pith::top_k(0.1)), 2);
   auto t = trial<float, std::remove_const_t<decltype(codec)>>(codec, {64}, {});
   auto& local = t.state().local();
@@ -445,7 +445,7 @@ TEST_CASE("a step can be saved and gone on from") {
   });
 }
 
-TEST_CASE("what it cannot be is refused in a sentence") {
+TEST_CASE("invalid inner codecs, outer codecs, node sizes and numbers of ranks are refused") {
   auto const make = [](auto const& codec) { pith::make_state<float>(pith::seq, codec, {100}); };
   auto const fed = pith::error_feedback(pith::scaled_sign());
   CHECK_THROWS_WITH_AS(make(hierarchical(fed, identity(), 2)),
@@ -472,7 +472,7 @@ TEST_CASE("a number of ranks that nodes do not divide is an error on all when an
                        std::invalid_argument);
 }
 
-TEST_CASE("ranks that say other nodes hear of it when their exchange is built") {
+TEST_CASE("ranks with different ranks_per_node are refused when their exchange is built") {
   CHECK_THROWS_WITH_AS(
       pith::run_ranks(4,
                       [&](pith::thread_communicator comm) {

@@ -37,7 +37,7 @@ double sum_of_sizes(std::vector<double> const& x) {
 
 }  // namespace
 
-TEST_CASE("of one rank it is top_k") {
+TEST_CASE("ok_top_k on one rank equals top_k") {
   for (std::size_t const n : {0u, 1u, 2u, 9u, 100u, 30000u}) {
     for (auto const density : {1e-9, 0.1, 1.0}) {
       auto const x = narrow<float>(normal_vector(n, 5));
@@ -47,7 +47,7 @@ TEST_CASE("of one rank it is top_k") {
   }
 }
 
-TEST_CASE("by itself it has the payload of top_k") {
+TEST_CASE("ok_top_k encodes the same payload as top_k outside an exchange") {
   auto const x = narrow<pith::half>(normal_vector(1000, 5));
   CHECK(same_bytes(trial<pith::half, pith::ok_top_k>(pith::ok_top_k(0.1), {1000}).compress(x),
                    trial<pith::half, pith::top_k<>>(pith::top_k(0.1), {1000}).compress(x)));
@@ -70,7 +70,7 @@ TEST_CASE("all of all are added up: duplicates, zeros, few ranks and many") {
   }
 }
 
-TEST_CASE("where regions are even it is the top k of the sum of each rank's top k") {
+TEST_CASE("the mean of ok_top_k is the top k of the mean of each rank's top k where regions are even") {
   // Ranks are permuted copies: each region of 256 has the same values, so that all pieces fill just so.
   constexpr std::size_t n = 1024;
   for (unsigned const ranks : {2u, 4u}) {
@@ -131,13 +131,13 @@ TEST_CASE("padding touches nothing: element 0 is zero unless it was sent") {
   }
 }
 
-TEST_CASE("with feedback nothing is lost: received times ranks and residuals are all gradients") {
+TEST_CASE("the received sums of ok_top_k plus all residuals equal the sum of all gradients under error feedback") {
   for (unsigned const ranks : {1u, 2u, 3u, 5u}) {
     for (std::size_t const n : {1u, 7u, 1000u}) check_conserves(pith::ok_top_k(0.03), ranks, n);
   }
 }
 
-TEST_CASE("what finds no room waits for its turn, not for ever") {
+TEST_CASE("entries that find no room in a step of ok_top_k are sent in later steps, and the regions adapt") {
   // All mass in one region of four, for both ranks alike: two of four pairs fit in the first step.
   auto x = std::vector<float>(64);
   for (std::size_t i = 0; i < 8; ++i) x[i] = static_cast<float>(8 + i);
@@ -255,7 +255,7 @@ TEST_CASE("every executor leaves the same bytes") {
   }
 }
 
-TEST_CASE("policies hear what arrived: EF21's estimates stay those of all") {
+TEST_CASE("the mean of all ranks' EF21 estimates equals the received mean of ok_top_k") {
   check_estimates(pith::ok_top_k(0.1), 500);
 }
 

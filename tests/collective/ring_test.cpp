@@ -56,7 +56,7 @@ TEST_CASE("hops: every part is added to by all ranks, one after the other, and t
   }
 }
 
-TEST_CASE("what loses nothing gives the mean") {
+TEST_CASE("a ring of a lossless codec gives the exact mean") {
   for (unsigned const ranks : {1u, 2u, 4u}) {
     for (auto const n : ring_sizes) {
       auto g = group<float, pith::ring<pith::identity>>(pith::ring(pith::identity()), {n}, ranks);
@@ -104,7 +104,7 @@ TEST_CASE("sparse and one-bit payloads travel so too, in any type, and equal ran
   check(pith::bfloat16(), pith::ring(pith::cast<pith::half>()));
 }
 
-TEST_CASE("with feedback nothing is lost: received times ranks, residuals and gradients add up") {
+TEST_CASE("the received sums of a ring plus all residuals equal the sum of all gradients, up to rounding") {
   constexpr std::size_t n = 20000;
   constexpr int steps = 8;
   for (unsigned const ranks : {1u, 2u, 3u, 5u}) {
@@ -132,7 +132,7 @@ TEST_CASE("with feedback nothing is lost: received times ranks, residuals and gr
   }
 }
 
-TEST_CASE("a rank's own part is what its encodings added") {
+TEST_CASE("the residual of a ring is a rank's gradient minus the values that its own encodings added") {
   constexpr std::size_t n = 512;  // two parts at most; the second is empty
   auto const codec = pith::error_feedback(pith::ring(pith::scaled_sign()));
   auto g = group<float, std::remove_const_t<decltype(codec)>>(codec, {n}, 2);
@@ -168,7 +168,7 @@ TEST_CASE("volume: 2 (N - 1) / N payloads of large tensors over each link") {
   }
 }
 
-TEST_CASE("between the rounds there is room for three payloads, and scratch is a segment's") {
+TEST_CASE("a payload buffer of a ring has about the size of one tensor payload, and scratch memory has one segment") {
   auto const codec = pith::ring(pith::qsgd<8>());
   constexpr std::size_t n = 1 << 20;
   auto const whole = pith::payload_bytes<float>(pith::qsgd<8>(), {n});

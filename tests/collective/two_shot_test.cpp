@@ -84,7 +84,7 @@ constexpr std::size_t two_shot_sizes[] = {0, 1, 7, 8, 9, 100, 1000, 4099};
 
 }  // namespace
 
-TEST_CASE("what loses nothing gives the mean") {
+TEST_CASE("two_shot of a lossless codec gives the exact mean") {
   for (unsigned const ranks : {1u, 2u, 4u}) {
     for (auto const n : two_shot_sizes) {
       auto const expected = true_mean(ranks, n);
@@ -139,7 +139,7 @@ TEST_CASE("sparse and one-bit payloads travel so too, and equal ranks agree on a
   }
 }
 
-TEST_CASE("with feedback on both sides nothing is lost: received, both residuals, and gradients add up") {
+TEST_CASE("the received means plus worker and server residuals equal the mean gradients with feedback on both sides") {
   constexpr unsigned ranks = 3;
   constexpr std::size_t n = 1000;
   constexpr int steps = 12;

@@ -109,7 +109,7 @@ TEST_CASE("two communicators may be waited for crosswise") {
   CHECK(all == others);
 }
 
-TEST_CASE("a rank that makes no call is an error by the deadline, of every later call at once, and keeps nobody") {
+TEST_CASE("an MPI call throws after the timeout when a rank makes no call, and every later call throws at once") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 2s});
   without_rank_0(comm, [&] {
     auto const text =
@@ -127,7 +127,7 @@ TEST_CASE("a rank that makes no call is an error by the deadline, of every later
   });
 }
 
-TEST_CASE("a rank that makes no call is an error of those who ask whether theirs has ended") {
+TEST_CASE("polling an MPI request with test() throws when a rank makes no call") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 2s});
   without_rank_0(comm, [&] {
     auto request = sum(comm);
@@ -151,7 +151,7 @@ TEST_CASE("making a communicator has a deadline") {
   });
 }
 
-TEST_CASE("what MPI may still write to outlives an exchange whose step failed") {
+TEST_CASE("the buffers of pending MPI calls outlive an exchange whose step failed") {
   auto all = pith::mpi_communicator(MPI_COMM_WORLD), comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 1s});
   auto g = std::vector<float>(16384);
   auto exchange = std::make_unique<pith::gradient_exchange<float, pith::seq_executor, pith::mpi_communicator>>(
@@ -177,7 +177,7 @@ TEST_CASE("a pair of ranks names the one that does not come") {
   });
 }
 
-TEST_CASE("ranks that exchange over communicators of different ranks hear of it by the deadline") {
+TEST_CASE("an exchange throws when another rank exchanges over a communicator of different ranks") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 2s});
   auto alone = comm.split(comm.rank());
   auto g = std::vector<float>(10);

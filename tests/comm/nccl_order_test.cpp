@@ -193,21 +193,23 @@ TEST_CASE("an exchange has the bits of one over threads in any order that events
   check_all_orders(pith::identity());
   check_all_orders(pith::error_feedback(pith::top_k(0.1) | pith::qsgd<4>()));
 }
-TEST_CASE("so have exchanges whose rounds build on each other") {
+TEST_CASE("exchanges of dependent rounds have the bits of those over threads in any order that events allow") {
   check_all_orders(pith::error_feedback(pith::power_sgd(2)));
   check_all_orders(pith::two_shot(pith::scaled_sign(), pith::error_feedback(pith::scaled_sign())));
   check_all_orders(pith::g_top_k(0.1));
 }
-TEST_CASE("so have exchanges of which two rounds are under way") { check_all_orders(pith::ring(pith::qsgd<8>())); }
-TEST_CASE("so have exchanges among groups of ranks") {
+TEST_CASE("exchanges with two rounds in flight have the bits of those over threads in any order that events allow") {
+  check_all_orders(pith::ring(pith::qsgd<8>()));
+}
+TEST_CASE("exchanges among groups of ranks have the bits of those over threads in any order that events allow") {
   check_all_orders(pith::hierarchical(pith::qsgd<8>(), pith::error_feedback(pith::scaled_sign()), 1));
 }
-TEST_CASE("so have payloads of variable rate") {
+TEST_CASE("exchanges of variable-rate payloads have the bits of those over threads in any order that events allow") {
   auto const codec = pith::error_feedback(pith::threshold(0.5, 0.5));
   for (auto how : {gather::exact, gather::predicted}) check_all_orders(codec, how);
 }
 
-TEST_CASE("while a bucket travels the next one is encoded and the last one decoded") {
+TEST_CASE("the next bucket is encoded and the previous one decoded while a bucket is in flight") {
   pith::run_ranks(1, [](pith::thread_communicator threads) {
     auto own = standing_exchange(threads);
     for (std::size_t i : {2u, 1u, 0u}) own.exchange.ready(i);
@@ -223,7 +225,7 @@ TEST_CASE("while a bucket travels the next one is encoded and the last one decod
   });
 }
 
-TEST_CASE("what backward does next is not held up by what travels") {
+TEST_CASE("work that the backward pass enqueues does not wait for a transfer in flight") {
   pith::run_ranks(1, [](pith::thread_communicator threads) {
     auto own = standing_exchange(threads);
     own.exchange.ready(2);
@@ -249,7 +251,7 @@ TEST_CASE("the host waits for nothing in a step") {
   });
 }
 
-TEST_CASE("a request that is given up puts the stream behind its call") {
+TEST_CASE("an NCCL request that is destroyed without wait() orders the stream after its call") {
   run_queued(2, turn::first, [](queued_executor const& exec, pith::nccl_communicator& comm) {
     auto const x = conformance::put(exec, std::vector<float>(5, static_cast<float>(1 + comm.rank())));
     static_cast<void>(comm.all_reduce(exec, x.view(), pith::reduction::sum));
@@ -259,7 +261,7 @@ TEST_CASE("a request that is given up puts the stream behind its call") {
   });
 }
 
-TEST_CASE("who asks for a transfer that is under way leaves no error behind") {
+TEST_CASE("is_idle() leaves no CUDA error when a transfer is in flight") {
   auto const transfers = pith::detail::side_stream();
   transfers.get()->give({});
   transfers.get()->give({});
@@ -285,7 +287,7 @@ TEST_CASE("transfers on the executor's own stream are in its order") {
   });
 }
 
-TEST_CASE("the host waits for a stream no longer than the timeout, and aborts what holds it up") {
+TEST_CASE("synchronize() waits for a stream until the timeout at most, then aborts the communicator and throws") {
   pith::run_ranks(1, [](pith::thread_communicator threads) {
     auto stream = CUstream_st();
     auto const exec = queued_executor(&stream);

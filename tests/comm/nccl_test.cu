@@ -91,7 +91,7 @@ TEST_CASE("NCCL ranks conform") {
   ncclCommDestroy(raw);
 }
 
-TEST_CASE("so do ranks with a device each") {
+TEST_CASE("NCCL ranks with one device each conform") {
   for (unsigned ranks : {2u, 3u, 4u}) {
     support::run_on_devices(ranks, [](pith::cuda_executor const& exec, support::nccl_rank& rank) {
       auto comm = pith::nccl_communicator(rank.get());
@@ -113,7 +113,7 @@ TEST_CASE("several ranks have the bits of ranks on the host, in a graph as well"
   }
 }
 
-TEST_CASE("who waits for a rank that never arrives goes on when another thread aborts") {
+TEST_CASE("a rank that waits for a missing rank continues when another thread aborts the communicator") {
   support::run_on_devices(2, [](pith::cuda_executor const& exec, support::nccl_rank& rank) {
     auto comm = pith::nccl_communicator(rank.get());
     if (comm.rank() == 1) return;
@@ -144,7 +144,7 @@ TEST_CASE("buckets that travel beside the stream have the bits of seq, in a grap
   ncclCommDestroy(raw);
 }
 
-TEST_CASE("after abort every call throws") {
+TEST_CASE("every NCCL call throws after abort()") {
   auto comm = pith::nccl_communicator(of_one());
   comm.abort();
   CHECK_THROWS_WITH_AS(comm.check(), "pith::nccl_communicator: the communicator was aborted: make another one",

@@ -189,7 +189,7 @@ TEST_CASE("a rank that makes no call is an error of the others by the timeout, a
           "stuck: give all ranks equally many batches");
 }
 
-TEST_CASE("of several ranks that make no call all are named, also by a part of a group") {
+TEST_CASE("the timeout error of a split communicator names all ranks that make no call") {
   auto given_up = std::latch(1);
   auto const run = [&](pith::thread_communicator comm) {
     auto half = comm.split(comm.rank() % 2);
@@ -312,7 +312,7 @@ void tell(Comm& comm, std::size_t n, unsigned root) {
 
 }  // namespace
 
-TEST_CASE("ranks whose sizes differ hear of it, and read nothing of one another") {
+TEST_CASE("calls with different sizes throw an error that names the ranks and the sizes") {
   using comm = pith::thread_communicator;
   auto const odd = [](comm const& c) { return c.rank() == 1 ? std::size_t{4} : std::size_t{8}; };
   CHECK(difference([&](comm c) { gather(c, odd(c), 3 * odd(c)); }) ==
@@ -332,7 +332,7 @@ TEST_CASE("ranks whose sizes differ hear of it, and read nothing of one another"
         "pith::thread_communicator: broadcast of rank 1 must receive 4 bytes from rank 0, got 8");
 }
 
-TEST_CASE("ranks that make different calls hear of it, and may go on together") {
+TEST_CASE("mismatched calls throw on all ranks, and the ranks can make further calls together") {
   std::atomic<int> went_on = 0;
   CHECK(disagreement([&](pith::thread_communicator c) {
           CHECK_THROWS_AS(c.rank() == 1 ? tell(c, 8, 0) : exchange_pieces(c, 24, 24), pith::communication_error);

@@ -131,7 +131,7 @@ TEST_CASE("a sealed payload has the indices in use and any payload decodes") {
   }
 }
 
-TEST_CASE("with error feedback all that was not sent is kept") {
+TEST_CASE("the decoded payloads plus the residual equal the sum of all gradients under error feedback") {
   using codec = pith::error_feedback<adaptive_threshold>;
   auto t = trial<float, codec>(codec(adaptive_threshold(0.1)), {200});
   auto& kept = std::get<1>(t.state().local().each).residual;
@@ -145,7 +145,7 @@ TEST_CASE("with error feedback all that was not sent is kept") {
   for (std::size_t i = 0; i < 200; ++i) CHECK(std::abs(sent[i] + kept.data()[i] - all[i]) <= 20 * 2 * 32 * 0x1p-24);
 }
 
-TEST_CASE("names and what is refused") {
+TEST_CASE("the name of adaptive_threshold states its density, and a density of 0 is refused") {
   CHECK(adaptive_threshold(0.01).name() == "adaptive_threshold(0.01)");
   CHECK(adaptive_threshold(0.01).at(0.5).capacity(10) == 7);
   CHECK(adaptive_threshold(0.01).delta({0}) == 1);

@@ -87,7 +87,7 @@ TEST_CASE("NaN and infinity are kept") {
   CHECK(y[2] == -infinity);
 }
 
-TEST_CASE("what finds no room is dropped, and less may still find some") {
+TEST_CASE("inceptionn drops an element whose code finds no room, and a later shorter code can still fit") {
   auto const y = decoded(inceptionn(byte_field::repaired, 0.5), {3, -5, 7, 0.5});  // eight of sixteen bytes
   CHECK(y == std::vector<double>{3, -5, 0, 0});
   CHECK(decoded(inceptionn(byte_field::repaired, 0.4), {3, -5, 7, 0.5}) == std::vector<double>{3, 0, 0, 0.5});
@@ -107,7 +107,7 @@ TEST_CASE("a sealed payload has the bytes in use") {
   CHECK(again == payload);
 }
 
-TEST_CASE("what is dropped waits in the residual") {
+TEST_CASE("the residual of inceptionn accumulates elements that are too small to encode until a step sends them") {
   auto t = trial<float, pith::error_feedback<inceptionn>>(pith::error_feedback(inceptionn(byte_field::repaired)), {1});
   double sent = 0;
   for (int step = 1; step <= 100; ++step) {
@@ -122,7 +122,7 @@ TEST_CASE("halves are fed back in float") {
   CHECK(widen(t.roundtrip(of<pith::half>({2, 0x1p-6, 0x1p-11}))) == std::vector<double>{2, 0x1p-6, 0});
 }
 
-TEST_CASE("names and what is refused") {
+TEST_CASE("the name of inceptionn states its parameters, and a capacity of 0 is refused") {
   CHECK(inceptionn().name() == "inceptionn(reference)");
   CHECK(inceptionn(byte_field::repaired, 0.25).name() == "inceptionn(repaired,0.25)");
   CHECK(inceptionn(byte_field::repaired, 0.25).error_bound({9}) == infinity);

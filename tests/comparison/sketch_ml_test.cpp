@@ -113,14 +113,14 @@ TEST_CASE("quantiles that are drawn are off by no more than is said") {
 }
 
 // It is why there is no delta: the reference has the same buckets.
-TEST_CASE("one that ties with most takes what is above along, and behind top_k nothing does") {
+TEST_CASE("sketch_ml decodes a large element to the mean of a tied majority, but keeps its value after top_k") {
   auto x = std::vector<double>(640);
   x[5] = 640;
   CHECK(decoded(sketch_ml<6>(), x) == std::vector<double>(640, 1));
   CHECK(decoded(pith::top_k(0.01) | sketch_ml<6>(), {640}, x)[5] == 640);
 }
 
-TEST_CASE("with error feedback it says that nothing is promised") {
+TEST_CASE("the residual of error_feedback(sketch_ml) can stay in one bucket of mean 0 and is then never sent") {
   using codec = pith::error_feedback<sketch_ml<2>>;
   auto t = trial<float, codec>(codec(sketch_ml<2>(), pith::unverified), {8});
   CHECK(widen(t.roundtrip(of({0, 0, 0, 0, 0, 0, 0, 8}))) == std::vector<double>(8, 1));
@@ -128,7 +128,7 @@ TEST_CASE("with error feedback it says that nothing is promised") {
   for (int step = 0; step < 3; ++step) CHECK(t.roundtrip(std::vector<float>(8)) == std::vector<float>(8));
 }
 
-TEST_CASE("names and what is refused") {
+TEST_CASE("the name of sketch_ml states its parameters, and a sample of 0 is refused") {
   CHECK(sketch_ml<6>().name() == "sketch_ml<6>");
   CHECK(sketch_ml<6>(4096).name() == "sketch_ml<6>(4096)");
   CHECK_THROWS_WITH_AS(sketch_ml<6>(0), "pith::sketch_ml<6>: sample must be at least 1, got 0", std::invalid_argument);

@@ -40,7 +40,7 @@ TEST_CASE("the first interval has the high rate, and so has a norm that changed 
   }
 }
 
-TEST_CASE("a norm that was zero tells nothing") {
+TEST_CASE("accordion chooses the high rate when the previous norm was zero") {
   auto a = made();
   show(a, {0});
   show(a, {0});
@@ -89,7 +89,7 @@ TEST_CASE("a norm that is no number leads to a dense step and is left out") {
   CHECK(a.decide(4, 0) == low);
 }
 
-TEST_CASE("in each step and for the whole model") {
+TEST_CASE("accordion_options::each_step() decides in each step, by the smoothed norm of the whole model") {
   auto a = accordion(pith::accordion_options::each_step());
   for (int s = 0; s < 3; ++s) show(a, {3, 4});
   CHECK(a.decide(4, 0) == 0.001);
@@ -101,7 +101,7 @@ TEST_CASE("in each step and for the whole model") {
   CHECK(a.decide(6, 0) == 0.001);  // 59.65: 18 %
 }
 
-TEST_CASE("what is saved goes on") {
+TEST_CASE("a loaded accordion controller decides like the saved one, and an empty state is refused") {
   auto a = made(2), b = made(2);
   for (int s = 0; s < 5; ++s) show(a, {4.0 * s, 4});
   b.load(a.save());

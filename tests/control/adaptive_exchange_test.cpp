@@ -109,7 +109,7 @@ double largest(std::vector<float> p, std::size_t k) {
 
 }  // namespace
 
-TEST_CASE("a controller sees what all ranks had in the step before, and which was the slowest") {
+TEST_CASE("a controller observes energies, gradient norms and time over all ranks of the previous step") {
   pith::run_ranks(3, [](pith::thread_communicator comm) {
     auto const policy = pith::matrices(rated_codec);
     auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, policy, observer());
@@ -230,7 +230,7 @@ TEST_CASE("a run that is cut, saved and restored goes on as one that was not") {
   CHECK(run(2, true) == run(2, false));
 }
 
-TEST_CASE("a step that is skipped is observed by nobody") {
+TEST_CASE("a skipped step is not observed by the controller") {
   auto comm = pith::self_communicator();
   auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, rated_codec, observer());
   auto g = gradient(ex.size(), 0, 1);
@@ -270,7 +270,7 @@ TEST_CASE("gradients that are ready one by one are measured alike") {
     CHECK(one.controller().seen[i].kept == two.controller().seen[i].kept);
 }
 
-TEST_CASE("tensors without a rate stay what they are, and small ones measure nothing") {
+TEST_CASE("tensors without a rate keep their codec, and bypassed tensors measure nothing") {
   auto comm = pith::self_communicator();
   auto ex =
       pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, pith::bypass(rated_codec, 100), observer());

@@ -110,7 +110,7 @@ TEST_CASE("convolutions travel as they are, then by qsgd, then by pca, and by qs
   }
 }
 
-TEST_CASE("what all receive: the mean, then the mean on the plane that was learnt from the samples") {
+TEST_CASE("all ranks receive the mean during warm-up, and its projection on sampled bases in the compressed phase") {
   on_ranks(2, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
     for (std::uint64_t t = 0; t < 22; ++t) {
       auto const phase = rank.schedule.phase();
@@ -154,7 +154,7 @@ TEST_CASE("bases are those of the means that all received in the sampling phase 
   });
 }
 
-TEST_CASE("the local loss is what a rank's own gradients have off the plane") {
+TEST_CASE("the local loss is the relative norm of the part of a rank's own gradients outside its bases") {
   on_ranks(2, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
     for (std::uint64_t t = 0; t < 12; ++t) {
       auto const phase = rank.schedule.phase();
@@ -170,7 +170,7 @@ TEST_CASE("the local loss is what a rank's own gradients have off the plane") {
   });
 }
 
-TEST_CASE("when most ranks meet other gradients than were sampled, all sample again; half of them are not most") {
+TEST_CASE("all ranks sample again early only when the gradients of more than half of them change") {
   for (unsigned const ranks : {2u, 4u}) {
     for (unsigned moved = 0; moved <= ranks; ++moved) {
       CAPTURE(ranks);
@@ -216,7 +216,7 @@ TEST_CASE("losses are looked at as often as is said, after the first ones") {
   });
 }
 
-TEST_CASE("a schedule goes on bit for bit from what it saved, in every phase") {
+TEST_CASE("a restored gradiveq schedule continues with the same bits as the saved one, in every phase") {
   for (auto const feedback : {false, true}) {
     auto options = phases;
     options.feedback = feedback;
@@ -241,7 +241,7 @@ TEST_CASE("a schedule goes on bit for bit from what it saved, in every phase") {
   }
 }
 
-TEST_CASE("with feedback nothing is lost across phases") {
+TEST_CASE("gradiveq with feedback loses no gradient across phases") {
   auto options = phases;
   options.feedback = true;
   for (unsigned const ranks : {1u, 3u}) {
@@ -271,7 +271,7 @@ TEST_CASE("with feedback nothing is lost across phases") {
   }
 }
 
-TEST_CASE("what travels may be more than a basis: levels of components are summed, and all receive the same") {
+TEST_CASE("the compressed phase can sum ternary levels of components, and all ranks receive the same mean") {
   auto options = phases;
   options.feedback = true;
   auto const ternary = [](auto basis) { return pith::pca(basis) | pith::summed_terngrad(); };
@@ -312,7 +312,7 @@ TEST_CASE("means that are no numbers are no samples, and a tensor without sample
   });
 }
 
-TEST_CASE("a fit that fails on rank 0 is heard of by all") {
+TEST_CASE("all ranks throw if a fit fails on rank 0") {
   // The squares of the samples are below the largest double, but their sum, an eigenvalue, is not.
   auto options = phases;
   options.warm_up = 0;
@@ -428,7 +428,7 @@ TEST_CASE("a refused call of a schedule changes nothing, in any phase, between s
   }
 }
 
-TEST_CASE("where the state of one rank is refused no rank changes") {
+TEST_CASE("no rank changes its state when the state of one rank is refused") {
   on_ranks(2, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
     auto const before = rank.schedule.export_state();
     auto damaged = before;

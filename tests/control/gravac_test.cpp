@@ -170,7 +170,7 @@ TEST_CASE("1029.9 and 1035.4 are one throughput: the lower of their factors is k
   }
 }
 
-TEST_CASE("saturation lasts, until the gain falls, the learning rate changes or a user asks") {
+TEST_CASE("gravac stays saturated until the gain falls, the learning rate changes or reopen() is called") {
   auto const saturated = [] {
     auto o = plain({10, 20, 40, 80});
     o.window = 2;
@@ -218,7 +218,7 @@ TEST_CASE("throughputs are compared when there are enough of them, while they ar
   CHECK(!g.is_saturated());  // 10 and 40 were sent three times at the most
 }
 
-TEST_CASE("what is saved goes on, and what is foreign is refused") {
+TEST_CASE("a loaded gravac controller decides like the saved one, and a state of another ladder or size is refused") {
   auto a = climbing({10, 20, 40, 80}), b = climbing({10, 20, 40, 80});
   for (int s = 0; s < 3; ++s) show(a, {0.9, 0.8, 1.0 / (1 + s)});
   b.load(a.save());
@@ -251,7 +251,7 @@ TEST_CASE("options are checked") {
   CHECK_THROWS_AS(gravac{o}, std::invalid_argument);
 }
 
-TEST_CASE("after a new regime began it decides as a new controller does") {
+TEST_CASE("gravac decides like a new controller after the learning rate changes") {
   auto o = plain({10, 20, 40});
   o.window = 5;
   o.smoothing = 0.1;

@@ -61,7 +61,7 @@ TEST_CASE("no choice within the budget is cheaper") {
   }
 }
 
-TEST_CASE("until it has chosen, and where nothing is cheaper, all have the reference") {
+TEST_CASE("l_greco gives all tensors the reference rate before its first choice and where no choice is cheaper") {
   auto l = l_greco_of_three();
   CHECK(l.decide(1, 0) == 0.1);
   CHECK(l.decide(1, 5) == 0.1);
@@ -85,7 +85,7 @@ TEST_CASE("a tensor that loses little sends less, for one that loses much") {
   CHECK(l.decide(3, 1) == 0.01);
 }
 
-TEST_CASE("an error beyond what is allowed is never chosen, however coarse the bins") {
+TEST_CASE("l_greco never chooses a rate whose error exceeds the limit, however coarse the bins are") {
   // 10.002 may be lost. Of 10 bins the reference takes 10, 1 and 1; at 0.5 nothing is lost, so that all 12 are left for
   // tensor 0, which loses a million at 0.01.
   auto const seen =
@@ -112,7 +112,7 @@ TEST_CASE("errors of an interval are added up, and one that is no number is left
   CHECK(l.decide(4, 0) == 0.01);
 }
 
-TEST_CASE("what is saved goes on, and settings are checked") {
+TEST_CASE("a loaded l_greco controller decides like the saved one, and invalid settings are refused") {
   auto a = l_greco_of_three(), b = l_greco_of_three();
   auto seen = reports;
   seen[0].kept = 60;
@@ -127,7 +127,7 @@ TEST_CASE("what is saved goes on, and settings are checked") {
   CHECK_THROWS_AS(b.load({}), std::invalid_argument);
 }
 
-TEST_CASE("a state of other rates or with errors that are none is refused, and changes nothing") {
+TEST_CASE("a state of other rates or with invalid errors is refused, and changes nothing") {
   auto l = l_greco_of_three();
   show(l, reports);
   auto const saved = l.save();
@@ -143,7 +143,7 @@ TEST_CASE("a state of other rates or with errors that are none is refused, and c
   }
 }
 
-TEST_CASE("where the errors of an interval add up to infinity all have the reference") {
+TEST_CASE("l_greco gives all tensors the reference rate when the errors of an interval add up to infinity") {
   auto l = l_greco({.rates = {0.01, 0.1, 0.5}, .reference = 0.1, .interval = 2, .bins = 1000});
   auto seen = reports;
   for (auto& r : seen) r.energy = std::numeric_limits<double>::max(), r.kept = 0;

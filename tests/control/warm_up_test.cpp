@@ -23,7 +23,7 @@ TEST_CASE("a density above the first rate is taken at once") {
   CHECK(pith::warm_up(0.1, 1, 0.5).decide(3, 0) == 0.125);
 }
 
-TEST_CASE("it remembers nothing, and says what its arguments must be") {
+TEST_CASE("warm_up has no state, names its parameters and refuses invalid arguments") {
   auto schedule = pith::warm_up(0.001, 100);
   auto const before = schedule.decide(150, 0);
   schedule.observe({});

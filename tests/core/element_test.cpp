@@ -94,7 +94,7 @@ TEST_CASE_TEMPLATE("every midpoint between neighbours goes to the even one and i
   CHECK(wrong == 0);
 }
 
-TEST_CASE_TEMPLATE("what is too large becomes infinite and NaN stays NaN", Format, half_format, bfloat16_format) {
+TEST_CASE_TEMPLATE("floats beyond the range become infinite, and NaN stays NaN", Format, half_format, bfloat16_format) {
   CHECK(bits_of<Format>(infinite_float) == infinity_bits<Format>);
   CHECK(bits_of<Format>(-infinite_float) == (infinity_bits<Format> | 0x8000u));
   CHECK(bits_of<Format>(std::numeric_limits<float>::max()) == infinity_bits<Format>);
@@ -122,7 +122,7 @@ TEST_CASE("narrow types convert through float") {
   CHECK(pith::element_cast<float>(0.1) == 0.1f);
 }
 
-TEST_CASE("finite numbers are told from the others") {
+TEST_CASE("is_finite is true for finite numbers only, and finite_or_nan replaces infinity by NaN") {
   CHECK(pith::is_finite(from_bits<half_format>(0x7bff)));
   CHECK(!pith::is_finite(from_bits<half_format>(0x7c00)));
   CHECK(!pith::is_finite(from_bits<bfloat16_format>(0x7fc0)));

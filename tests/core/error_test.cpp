@@ -48,7 +48,7 @@ TEST_CASE("hexadecimal digits are those of a stream") {
     CHECK(pith::detail::hexadecimal(x) == streamed(std::hex, x));
 }
 
-TEST_CASE("what is required throws a sentence that begins with the library") {
+TEST_CASE("require throws an error whose text begins with the library's name") {
   CHECK_NOTHROW(pith::detail::require(true, "never"));
   CHECK_THROWS_WITH_AS(pith::detail::require(false, "f: n must be ", 2, ", got ", 3u), "pith::f: n must be 2, got 3",
                        std::invalid_argument);

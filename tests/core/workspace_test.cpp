@@ -20,7 +20,7 @@ bool is_aligned(void const* p) { return reinterpret_cast<std::uintptr_t>(p) % 12
 
 }  // namespace
 
-TEST_CASE("what is taken is aligned and does not overlap") {
+TEST_CASE("blocks taken from a workspace are aligned and do not overlap") {
   auto memory = std::vector<std::byte>(1024 + 127);
   for (std::size_t offset = 0; offset < 128; offset += 3) {
     CAPTURE(offset);
@@ -43,7 +43,7 @@ TEST_CASE("scratch_for counts the alignment") {
   CHECK(pith::scratch_for<pith::packed<3>>(8) == 128);
 }
 
-TEST_CASE("a scope gives back what was taken in it and the high water stays") {
+TEST_CASE("the end of a workspace scope releases its memory, and the high-water mark stays") {
   auto memory = aligned_bytes();
   auto ws = pith::workspace<>(pith::span<std::byte>(memory.bytes, 1024));
   auto const first = ws.take<std::byte>(128);

@@ -111,7 +111,7 @@ TEST_CASE("a ring is 4 (P - 1) messages to a neighbour, of half a P-th of a payl
   CHECK(pith::wire_seconds(four, c) == Approx(12 * (1e-3 + payload / 8 * 1e-8)));
 }
 
-TEST_CASE("on two levels most messages are inside of nodes, and a part goes between them") {
+TEST_CASE("wire_seconds charges hierarchical for inner payloads within nodes and for one part between nodes") {
   auto const n = 1u << 20;
   auto const codec = pith::hierarchical(pith::qsgd<8>(), pith::identity(), 4);
   auto const c = pith::exchange_candidate{"levels", work_of(codec, vector_of(n), 8)};
@@ -153,7 +153,7 @@ TEST_CASE("one rank and no elements cost no wire") {
   CHECK(pith::codec_seconds({"none", work_of(pith::identity(), {}), {{1, 1}, {1, 1}}}) == 0);
 }
 
-TEST_CASE("a codec's time is its calls, what it encodes and what it decodes") {
+TEST_CASE("codec_seconds adds the costs of the calls, of the encoded and of the decoded elements") {
   auto const c = quantized(1000, {{1, 1e-3}, {2, 1e-4}});
   CHECK(pith::codec_seconds(c) == Approx(1 + 2 + 1000 * 1e-3 + 4000 * 1e-4));
 }
@@ -179,7 +179,7 @@ TEST_CASE("the tensors of a bucket are shared out to segments; one tensor is cal
   CHECK(pith::codec_seconds(many, 4) == Approx(2));
 }
 
-TEST_CASE("a fit of two sizes finds the network and the codec, which then foretell other sizes and rates") {
+TEST_CASE("fits of two sizes recover the network and the codec, and predict other sizes and rates") {
   auto const truth = pith::codec_cost{{3e-5, 2e-9}, {5e-6, 7e-10}};
   auto const sum = [&](std::uint64_t n) {
     return pith::measured_cost{4.0 * static_cast<double>(n), pith::wire_seconds(four, dense(n))};
@@ -198,7 +198,7 @@ TEST_CASE("a fit of two sizes finds the network and the codec, which then forete
   }
 }
 
-TEST_CASE("compression pays below the rate at which it saves on the wire what the codec takes, and not above") {
+TEST_CASE("plan_exchange compresses only below the link rate at which the saved wire time equals the codec time") {
   auto const n = 1u << 22;
   auto const q = quantized(n, {{0, 1e-9}, {0, 1e-9}});
   auto const candidates = std::vector{dense(n), q};

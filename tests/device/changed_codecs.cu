@@ -54,5 +54,5 @@ void same_in_changes() {
 
 }  // namespace
 
-TEST_CASE("in changes of codecs, the means have the bits of seq - float") { same_in_changes<float>(); }
-TEST_CASE("in changes of codecs, the means have the bits of seq - half") { same_in_changes<pith::half>(); }
+TEST_CASE("means on a device have the bits of seq while codecs change - float") { same_in_changes<float>(); }
+TEST_CASE("means on a device have the bits of seq while codecs change - half") { same_in_changes<pith::half>(); }

@@ -185,7 +185,7 @@ std::vector<std::uint32_t> run_last(E const& exec) {
 
 }  // namespace
 
-TEST_CASE("a team does what one thread does") {
+TEST_CASE("each collective of a device team writes the words that one thread writes") {
   auto const stream = own_stream();
   for (std::uint32_t const n : {2500u, most}) {
     for (std::uint32_t const skipped : {0u, 1u}) {
@@ -197,7 +197,7 @@ TEST_CASE("a team does what one thread does") {
   }
 }
 
-TEST_CASE("the last block sees what all wrote, each time") {
+TEST_CASE("the last block reads the writes of all blocks in each of two launches") {
   auto const stream = own_stream();
   CHECK(run_last(pith::on(stream.get())) == run_last(pith::seq));
 }

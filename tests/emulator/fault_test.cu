@@ -256,7 +256,7 @@ TEST_CASE("an instruction that is lacking stops the kernel with its text") {
                "cvt.rna.tf32.f32", round_to_tf32_line);
 }
 
-TEST_CASE("compressed PTX ends the program with what to do") {
+TEST_CASE("compressed PTX stops the program with a message that names the compiler option") {
   auto const seen = apart::run([] {
     static unsigned char fat[80] = {0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 64};  // 64 bytes after a header of 16
     fat[16] = 1, fat[20] = 64;  // one entry of PTX, whose header has 64 bytes

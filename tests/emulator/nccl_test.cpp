@@ -122,7 +122,7 @@ TEST_CASE("arguments that disagree are an asynchronous error of all ranks") {
   CHECK(own.first.values() == std::vector<float>{1, 2, 3});
 }
 
-TEST_CASE("what a rank cannot do is refused at once") {
+TEST_CASE("a call with an unusable buffer, peer, stream or reduction is refused at once") {
   auto const own = pair_of_ranks();
   auto const& [comms, first, second] = own;
   CHECK(first.sum(4) == ncclInvalidArgument);  // of 3

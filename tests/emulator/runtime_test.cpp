@@ -111,7 +111,7 @@ TEST_CASE("the default stream waits for blocking streams, and they for it") {
   CHECK(taken() == "dabc");
 }
 
-TEST_CASE("what is under way is not ready, and who asks gives it time") {
+TEST_CASE("a query of unfinished work returns not ready and lets the work advance") {
   auto const is_late = late();
   auto const a = stream();
   auto const end = event();
@@ -176,7 +176,7 @@ TEST_CASE("a capture that is not joined, or that waits or allocates, fails") {
   }
 }
 
-TEST_CASE("what a program leaves behind is reported, and fails it") {
+TEST_CASE("a program that leaves memory, streams and events fails with a report of each") {
   auto const left = apart::run([] {
     void* memory = nullptr;
     cudaStream_t s = nullptr;

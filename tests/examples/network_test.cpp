@@ -205,7 +205,7 @@ TEST_CASE("initial weights have variance 2 over inputs and biases are zero") {
   CHECK(w != train::initial_parameters(net, 2));
 }
 
-TEST_CASE("accuracy counts what predict gets right") {
+TEST_CASE("accuracy is the share of images for which predict returns the label") {
   problem p(train::mlp({3, 4, 2}, 3, 7), mlp, {3, 4, 2});
   auto const found = p.net.predict(p.images, 3, p.w);
   train::dataset data{p.images, found, {3, 4, 2}, 3};

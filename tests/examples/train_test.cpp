@@ -183,7 +183,7 @@ TEST_CASE("an error of a rank is the training's") {
 
 // ---- measurements ---------------------------------------------------------------------------------------------------
 
-TEST_CASE("gradiveq's phases show in what it wrote down, and it needs convolutions") {
+TEST_CASE("gradiveq records its warm-up, sampled and compressed steps, and requires a model with convolutions") {
   // 2 steps of warm-up, then 2 that are sampled and 8 that are compressed, and so on.
   auto const seen = run(digits(24, "convolutional"), "gradiveq").decided;
   REQUIRE(seen.size() == 24);
@@ -198,7 +198,7 @@ TEST_CASE("gradiveq's phases show in what it wrote down, and it needs convolutio
   CHECK_THROWS_WITH(run(digits(24), "gradiveq"), "train: gradiveq needs a model with convolutions");
 }
 
-TEST_CASE("a stopwatch tells encoding, transfers and decoding apart") {
+TEST_CASE("a stopwatch measures encoding, transfers and decoding separately") {
   train::stopwatch_communicator watch{slow_communicator()};
   auto part = watch.split(0);
   std::vector<float> x(1);
@@ -216,7 +216,7 @@ TEST_CASE("a stopwatch tells encoding, transfers and decoding apart") {
   CHECK(watch.of([] {}).exchange == 0);
 }
 
-TEST_CASE("an echo has what this rank has") {
+TEST_CASE("an echo communicator exchanges as if every rank held the data of this rank") {
   train::echo_communicator echo(3);
   std::vector<std::byte> const mine{std::byte{1}, std::byte{2}};
   std::vector<std::byte> all(6);
@@ -328,7 +328,8 @@ TEST_CASE("all that parse can say is listed, and GRACE's methods with their memo
     CHECK(has(out, std::string("\n") + word));
 }
 
-TEST_CASE("a few steps by all that is listed: a row each, and what is no codec of parse trains too") {
+TEST_CASE(
+    "option --all trains every listed method, including those that parse cannot build, and prints one row for each") {
   auto const end = train_command({"--all", "--steps", "2", "--ranks", "2"});
   CAPTURE(end.log);
   CHECK(end.code == 0);

@@ -106,7 +106,7 @@ struct boasting {
 
 }  // namespace
 
-TEST_CASE("ranks that agree hear nothing") { CHECK(told_of(1, model, top_k(0.1), {}).empty()); }
+TEST_CASE("ranks with equal models and codecs throw no error") { CHECK(told_of(1, model, top_k(0.1), {}).empty()); }
 
 TEST_CASE("another density is named with its tensor") {
   CHECK(told_of(2, model, top_k(0.2), {}) ==
@@ -187,7 +187,8 @@ TEST_CASE("another executor or element type is named") {
   CHECK(elements == "pith::gradient_exchange: rank 2 differs from rank 0 in the element type: double, not float");
 }
 
-TEST_CASE("a rank that cannot build its exchange throws its own error, and the others hear of it") {
+TEST_CASE(
+    "a rank that cannot build its exchange throws its own error, and the other ranks throw one that names the rank") {
   std::atomic<int> heard = 0;
   auto const build = [&] {
     pith::run_ranks(3, [&](pith::thread_communicator comm) {

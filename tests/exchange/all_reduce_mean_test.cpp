@@ -79,7 +79,7 @@ TEST_CASE("a payload and its exchange decode alike") {
   CHECK(a.roundtrip(x) == b.all_reduce(x));
 }
 
-TEST_CASE("what is added in flight takes the scratch of one tensor at most") {
+TEST_CASE("an exchange of payloads that are summed in flight adds at most one tensor to the codec's scratch") {
   auto const within_one = [](auto const& codec) {
     CAPTURE(codec.name());
     auto const dims = pith::shape{1000};

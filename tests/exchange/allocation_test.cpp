@@ -62,7 +62,7 @@ TEST_CASE("steps of many buckets allocate nothing once there is a thread for the
   }
 }
 
-TEST_CASE("a step whose rates are those of the step before allocates nothing, nor does one behind a change") {
+TEST_CASE("a step of an adaptive exchange that does not change rates allocates nothing, even directly after a change") {
   for (auto const is_recoverable : {false, true}) {
     auto comm = pith::self_communicator();
     auto const codec = pith::error_feedback(pith::rated(pith::top_k(0.1)));

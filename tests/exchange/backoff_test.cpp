@@ -84,7 +84,7 @@ TEST_CASE("naps begin short and grow to a bound") {
   CHECK(last == backoff::longest);
 }
 
-TEST_CASE("while a transfer travels and no gradient comes it is polled no more often than naps let it") {
+TEST_CASE("a transfer is polled no more often than the naps allow while no gradient becomes ready") {
   auto seen = polled();
   auto comm = slow_communicator(seen, std::chrono::milliseconds(300));
   auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"first", {8}}, {"last", {8}}}, pith::identity(),

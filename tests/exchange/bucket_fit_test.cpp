@@ -120,7 +120,7 @@ TEST_CASE("no layout that ends by then has fewer buckets, whatever its order and
   }
 }
 
-TEST_CASE("of all cuts within the limits none ends earlier") {
+TEST_CASE("fit_buckets finds the cut within the limits that ends earliest with the fewest buckets") {
   auto bits = std::mt19937(3);
   for (unsigned run = 0; run < 300; ++run) {
     auto const tensors = 1 + run % 9u;

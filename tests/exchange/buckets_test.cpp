@@ -56,7 +56,7 @@ TEST_CASE("tensors may be filled in any order") {
   CHECK(buckets_of({1, 3, 0, 2}, {1, 1, 1, 1}, {1, 2}) == bucket_list{{1}, {0, 3}, {2}});
 }
 
-TEST_CASE("limits that are not asked for make about eight buckets of 1 to 25 MiB") {
+TEST_CASE("default limits make about eight buckets of 1 to 25 MiB") {
   auto const limits = [](std::size_t bytes) {
     auto const [first, others] = limits_for(bytes, {});
     return std::pair(first, others);
@@ -68,7 +68,7 @@ TEST_CASE("limits that are not asked for make about eight buckets of 1 to 25 MiB
   CHECK(limits(1000 * mebibyte) == std::pair(25 * mebibyte / 4, 25 * mebibyte));
 }
 
-TEST_CASE("limits that are asked for hold for all buckets") {
+TEST_CASE("an explicit limit applies to all buckets, including the first") {
   auto const [first, others] = limits_for(80 * mebibyte, 7);
   CHECK(first == 7);
   CHECK(others == 7);
@@ -103,7 +103,7 @@ TEST_CASE("buckets need not be neighbours, and others may follow") {
   CHECK_FALSE(ready.has(1));
 }
 
-TEST_CASE("when a gradient was ready is kept until it is ready again") {
+TEST_CASE("the ready time of a gradient is kept until the gradient is ready again") {
   auto ready = ready_buckets({{0}, {1}}, 2);
   ready.begin();
   ready.add(1);
@@ -115,7 +115,7 @@ TEST_CASE("when a gradient was ready is kept until it is ready again") {
   CHECK(ready.times()[1] == first);
 }
 
-TEST_CASE("who waits for a bucket hears of it, or that it will not come") {
+TEST_CASE("a wait for a bucket ends when the bucket is ready, and returns false when the step is cancelled") {
   auto ready = ready_buckets({{1}, {0}}, 2);
   ready.begin();
   bool has_second = true;

@@ -104,7 +104,7 @@ TEST_CASE("nothing is lost while rates change, and a dense step sends all that w
   }
 }
 
-TEST_CASE("what is fed back goes on in another codec with the same policy") {
+TEST_CASE("the residual is kept in a change to another codec with the same feedback policy") {
   pith::run_ranks(2, [&](pith::thread_communicator comm) {
     auto const order = std::vector<float_codec>{
         pith::error_feedback(pith::top_k(0.1)), pith::bypass(pith::error_feedback(pith::random_k(0.25)), 1),
@@ -119,7 +119,7 @@ TEST_CASE("what is fed back goes on in another codec with the same policy") {
   });
 }
 
-TEST_CASE("states that follow the rate are made again, and what is fed back goes on") {
+TEST_CASE("a change of rate rebuilds the states that depend on it and keeps the residual") {
   for (auto const& sparse : {float_codec(pith::error_feedback(pith::ok_top_k(0.02))),
                              float_codec(pith::error_feedback(pith::g_top_k(0.02)))}) {
     pith::run_ranks(4, [&](pith::thread_communicator comm) {
@@ -135,7 +135,7 @@ TEST_CASE("states that follow the rate are made again, and what is fed back goes
   }
 }
 
-TEST_CASE("what waited under another policy goes on") {
+TEST_CASE("the residual is kept in a change to another feedback policy") {
   pith::run_ranks(2, [&](pith::thread_communicator comm) {
     auto ex = exchange(pith::seq, comm, changed_tensors, pith::error_feedback(pith::top_k(0.1)));
     auto sum = received(ex, comm.rank(), 3, [](exchange&, int) {});
@@ -163,7 +163,7 @@ TEST_CASE("a codec that is the same object keeps its states, another one of the 
   CHECK(step(one, 4) != step(two, 4));  // another warm start
 }
 
-TEST_CASE("after a change bytes are those of an exchange that was made so") {
+TEST_CASE("traffic after a change of codecs equals that of an exchange built with the new codecs") {
   auto comm = pith::self_communicator();
   auto const codecs = {float_codec(pith::error_feedback(pith::threshold(0.5, 0.3))),
                        float_codec(pith::error_feedback(pith::threshold(0.9, 0.01)))};
@@ -181,7 +181,7 @@ TEST_CASE("after a change bytes are those of an exchange that was made so") {
   }
 }
 
-TEST_CASE("ranks that change to different codecs hear which and where, and go on as they were") {
+TEST_CASE("a change to codecs that differ between ranks throws an error with tensor and codecs, and changes nothing") {
   pith::run_ranks(3, [&](pith::thread_communicator comm) {
     auto ex = exchange(pith::seq, comm, changed_tensors, pith::error_feedback(pith::rated(pith::top_k(0.1))));
     auto codecs = ex.codecs();
@@ -236,7 +236,7 @@ TEST_CASE("a state is put back where the same codecs are in force") {
   CHECK(g == same);
 }
 
-TEST_CASE("if the state of one rank is damaged, all ranks refuse it and keep theirs") {
+TEST_CASE("a damaged state on one rank is refused by all ranks, which keep their own states") {
   pith::run_ranks(2, [&](pith::thread_communicator comm) {
     auto ex = exchange(pith::seq, comm, changed_tensors, pith::error_feedback(pith::rated(pith::top_k(0.1))));
     auto saved = ex.export_state();

@@ -3,7 +3,7 @@
 
 #include "exchange/elastic_schedule.hpp"
 
-TEST_CASE("what waits is conserved through ten thousand jobs") {
+TEST_CASE("residuals and running means are conserved through ten thousand jobs whose ranks come and go") {
   for (auto const& what : elastic::codec_cases) {
     for (unsigned seed = 1000; seed < 1500; ++seed) {
       CAPTURE(what.codec);

@@ -160,7 +160,7 @@ TEST_CASE("states after different steps are refused with the tensor") {
       std::invalid_argument);
 }
 
-TEST_CASE("what waits is conserved while ranks come and go") {
+TEST_CASE("residuals and running means are conserved while ranks come and go") {
   for (auto const& what : elastic::codec_cases) {
     for (unsigned seed = 0; seed < 10; ++seed) {
       CAPTURE(what.codec);

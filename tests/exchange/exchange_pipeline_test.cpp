@@ -184,7 +184,7 @@ TEST_CASE("fitted buckets travel in the order in which gradients were ready") {
   });
 }
 
-TEST_CASE("buckets are fitted between steps, by what a step of theirs measured") {
+TEST_CASE("fit_buckets() is refused during a step and before a step has measured the current buckets") {
   auto comm = pith::self_communicator();
   auto exchange = pith::make_exchange<float>(pith::seq, comm, piped_tensors, any(pith::identity()));
   auto const unmeasured =
@@ -234,7 +234,7 @@ TEST_CASE("gradients may lie anywhere") {
   CHECK(run(2, codec, {3, gather::padded, 700}, apart) == run(2, codec, {3}, at_once()));
 }
 
-TEST_CASE("what is not said to be ready is ready when all is waited for") {
+TEST_CASE("wait() treats every gradient as ready for which ready() was not called") {
   auto const codec = pith::parse<float>("ef(scaled_sign)");
   auto const some = [](auto& exchange, std::vector<float>& g, unsigned rank, int) {
     exchange.begin(g);
@@ -296,7 +296,7 @@ TEST_CASE("a bucket that is on its way is not skipped") {
   exchange.wait();
 }
 
-TEST_CASE("means are weighted by what ranks say in each step") {
+TEST_CASE("means are weighted by the weights that the ranks pass in each step") {
   pith::run_ranks(3, [](pith::thread_communicator comm) {
     auto exchange = pith::make_exchange<float>(pith::seq, comm, piped_tensors, any(pith::identity()),
                                                {.bucket_bytes = 700, .is_weighted = true});
@@ -319,7 +319,7 @@ TEST_CASE("means are weighted by what ranks say in each step") {
   });
 }
 
-TEST_CASE("ranks of which none has a weight receive zeros") {
+TEST_CASE("the mean is zero if the weight of every rank is zero") {
   pith::run_ranks(2, [](pith::thread_communicator comm) {
     auto exchange =
         pith::make_exchange<float>(pith::seq, comm, piped_tensors, any(pith::identity()), {.is_weighted = true});
@@ -354,7 +354,8 @@ TEST_CASE("two groups of ranks exchange at the same time") {
   });
 }
 
-TEST_CASE("a rank that leaves in mid-step leaves nobody waiting, and the step is of no use") {
+TEST_CASE(
+    "a rank that throws in mid-step makes wait() throw on the others, which then refuse calls until import_state()") {
   for (std::size_t ready : {0u, 1u, 3u}) {
     auto const run = [&] {
       pith::run_ranks(3, [&](pith::thread_communicator comm) {

@@ -28,7 +28,7 @@ TEST_CASE("transfers of one kind over one distance form a group") {
   CHECK(groups[2].how == transport::ring_shift);
 }
 
-TEST_CASE("of a partner comes one buffer, of an all-gather one of every rank, of a sum none") {
+TEST_CASE("a transfer from a partner receives one buffer, an all-gather or all-to-all one per rank, and a sum none") {
   auto const received = [](transport how) {
     auto p = plan();
     p.add(0, 0, {how, bytes, 256, 1}, 4);

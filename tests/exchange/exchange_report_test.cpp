@@ -292,7 +292,7 @@ TEST_CASE("a gain is the share that a measuring codec kept") {
   CHECK(std::isnan(exchange.report().total.gain()));
 }
 
-TEST_CASE("lines are JSON, and what was not measured is null") {
+TEST_CASE("write_lines writes JSON, with null for values that are not finite") {
   auto report = pith::exchange_report();
   auto& t = report.tensors.emplace_back();
   t.name = "a \"b\"\\\n\xc3\xa4";

@@ -240,7 +240,7 @@ struct captured : pith::seq_executor {
 
 }  // namespace
 
-TEST_CASE("every gather gives the mean of what is sent and loses nothing") {
+TEST_CASE("every gather mode gives the mean of the sent values and keeps all others in the residuals") {
   for (unsigned ranks : {2u, 4u}) {
     for (auto how : {gather::padded, gather::exact, gather::predicted}) {
       CAPTURE(ranks);
@@ -281,7 +281,7 @@ TEST_CASE("an exchange that is put back predicts nothing") {
   CHECK(std::equal(bytes.begin(), bytes.begin() + 4, bytes.begin() + 4));
 }
 
-TEST_CASE("what overflows is sent densely, at full and exact size") {
+TEST_CASE("a payload that overflows is sent densely by gather::padded and gather::exact") {
   for (auto how : {gather::padded, gather::exact}) {
     auto const steps = always(how, 6);
     auto const got = run(2, steps, sending_all, nothing);
@@ -301,7 +301,7 @@ TEST_CASE("a NaN on one rank reaches all and leaves no trace, whatever the gathe
   }
 }
 
-TEST_CASE("what ranks send is as short as the gather can make it") {
+TEST_CASE("exact gathers send less than padded ones, and predicted gathers follow the counts of the step before") {
   auto const padded = run(2, always(gather::padded, 9), keeping, nothing).bytes;
   auto const exact = run(2, always(gather::exact, 9), keeping, nothing).bytes;
   auto const predicted = run(2, always(gather::predicted, 9), keeping, nothing).bytes;
@@ -337,7 +337,7 @@ TEST_CASE("stages that are known at run time only travel as their types do") {
   }
 }
 
-TEST_CASE("a checked payload comes back byte for byte, and what is bypassed is summed") {
+TEST_CASE("checked() does not change the means of variable-rate payloads, and a bypassed tensor is summed") {
   auto const kept = pith::error_feedback(threshold(tau, max_share));
   pith::run_ranks(2, [&](pith::thread_communicator comm) {
     for (auto how : {gather::exact, gather::predicted}) {
@@ -367,7 +367,8 @@ TEST_CASE("a checked payload comes back byte for byte, and what is bypassed is s
   CHECK(g == std::vector<float>(99, 1.0f));
 }
 
-TEST_CASE("predicted is refused to codecs that drop what exceeds their room") {
+TEST_CASE(
+    "gather::predicted is refused for variable-rate codecs without feedback, with dense overflow or with two counts") {
   auto comm = pith::self_communicator();
   auto const make = [&](any const& c) {
     pith::make_exchange<float>(pith::seq, comm, {{"w", {100}}}, c, {.seed = 0, .gather_mode = gather::predicted});
@@ -387,7 +388,7 @@ TEST_CASE("predicted is refused to codecs that drop what exceeds their room") {
       std::invalid_argument);
 }
 
-TEST_CASE("ranks that gather otherwise are told") {
+TEST_CASE("ranks with different gather modes throw an agreement error") {
   auto const build = [](pith::thread_communicator comm) {
     pith::make_exchange<float>(pith::seq, comm, gathered_tensors, keeping,
                                {.seed = 3, .gather_mode = comm.rank() == 1 ? gather::exact : gather::padded});
@@ -409,7 +410,7 @@ TEST_CASE("a count beyond the capacity is refused in words") {
       pith::communication_error);
 }
 
-TEST_CASE("only full capacity can be captured") {
+TEST_CASE("gather::padded is the only gather mode that can be captured in a graph") {
   auto comm = pith::self_communicator();
   auto g = std::vector<float>(100, 4.0f);
   auto const step = [&](gather how) {

@@ -64,7 +64,7 @@ TEST_CASE("doubles whose squares vanish or overflow are clipped") {
   }
 }
 
-TEST_CASE("what one rank has that is no number leaves all as they are") {
+TEST_CASE("a NaN or infinity on one rank leaves the gradients of all ranks unclipped") {
   for (double const odd : {not_a_number, infinity}) {
     for (auto const rule : {how::norm, how::elements}) {
       auto const y = of_ranks<float>(rule, {{odd, 1}, {100, 1}, {0, 0}});

@@ -212,7 +212,7 @@ TEST_CASE("an exchange whose step failed in any call goes on from its last compl
     check_recovery_of(text);
 }
 
-TEST_CASE("so does one that weighs, verifies, or gathers at the size that payloads use") {
+TEST_CASE("an exchange with weights, verification or exact or predicted gathers goes on after a failed step") {
   auto options = recovered_options();
   options.is_weighted = true;
   options.verification = pith::verify::each_step;
@@ -224,7 +224,7 @@ TEST_CASE("so does one that weighs, verifies, or gathers at the size that payloa
   }
 }
 
-TEST_CASE("so does an adaptive exchange, with what its controller knew") {
+TEST_CASE("an adaptive exchange goes on from its last complete step with its controller's state after a failed step") {
   auto const codec = pith::any_codec<float, pith::seq_executor>(pith::error_feedback(pith::rated(pith::top_k(0.1))));
   auto const check = [&](auto const& controller) {
     CAPTURE(controller.name());
@@ -299,7 +299,7 @@ TEST_CASE("states are exported of the last step and of the one before, of no oth
   refused(1);
 }
 
-TEST_CASE("without is_recoverable a step that threw leaves nothing to export") {
+TEST_CASE("an exchange without is_recoverable refuses export_state() after a failed step") {
   auto comm = failing_self(pith::self_communicator());
   auto exchange = make_alone(comm, false);
   auto const state = step_alone(exchange, 0);
@@ -316,7 +316,7 @@ TEST_CASE("without is_recoverable a step that threw leaves nothing to export") {
   CHECK(exchange.export_state() == state);
 }
 
-TEST_CASE("nor does an adaptive exchange, nor in a step") {
+TEST_CASE("an adaptive exchange without is_recoverable refuses export_state() during a step and after a failed one") {
   auto comm = failing_self(pith::self_communicator());
   auto const codec = pith::any_codec<float, pith::seq_executor>(pith::error_feedback(pith::rated(pith::top_k(0.1))));
   auto exchange =

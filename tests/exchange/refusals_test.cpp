@@ -241,7 +241,7 @@ TEST_CASE("a call that is refused on one rank changes no rank") {
   });
 }
 
-TEST_CASE("a controller that refuses what it shall load is as it was") {
+TEST_CASE("a controller keeps its state when load() refuses the bytes") {
   auto const check = [](auto controller) {
     CAPTURE(controller.name());
     auto const reports = std::vector<pith::rate_report>{{0, 0.25, 4, 3, 100}, {0, 0.5, 4, 3.5, 200}};

@@ -150,7 +150,7 @@ TEST_CASE("a new rank gets of each old one as much as their intervals have in co
   }
 }
 
-TEST_CASE("as many ranks as before get what they had, and more ranks copies") {
+TEST_CASE("reshard keeps the states for the same number of ranks and copies them for a multiple of it") {
   for_numbers_of_ranks([](unsigned from, unsigned to) {
     if (to % from != 0) return;
     auto const old = job_of(from, {{"share", "float", 5}, {"learned", "byte", 3, 1, 0, {}}});
@@ -181,7 +181,7 @@ TEST_CASE("the mean over the ranks stays, exactly where halves are taken") {
   });
 }
 
-TEST_CASE("what is equal on all ranks stays") {
+TEST_CASE("reshard copies a replicated field to every rank unchanged") {
   auto const replicated = saved_field{"agreed", "uint64", 2, 1, 0, {3, 4}};
   auto const old = job_of(3, {replicated, {"share", "float", 2}, replicated});
   for (unsigned rank = 0; rank < 5; ++rank) CHECK(reshard(old, 5, rank) == reshard(old, 5)[rank]);
@@ -214,7 +214,7 @@ TEST_CASE("a part of a tensor goes to whom it belongs, element by element") {
   }
 }
 
-TEST_CASE("ranks at one place of their nodes share what belongs to the place") {
+TEST_CASE("a field of one local rank is shared only among ranks with that local rank in their nodes") {
   auto const old = job_of(6, {{"share", "double", 2, 2}});
   auto const made = values_in(reshard(old, 4)), before = values_in(old);
   for (unsigned i = 0; i < 4; ++i) {
@@ -250,7 +250,7 @@ TEST_CASE("the others' states serve where ranks were lost") {
   }
 }
 
-TEST_CASE("what is no state of one job is refused in words") {
+TEST_CASE("reshard refuses invalid numbers of ranks and states that are not of one job, and names the fault") {
   auto const fields = std::vector<saved_field>{{"share", "float", 2}};
   auto const old = job_of(3, fields);
   CHECK(refusal_of({}, 2) == "pith::reshard: states must have at least 1 entry, got 0");
@@ -306,7 +306,7 @@ TEST_CASE("forged lines are refused in words") {
         "pith::reshard: states[0]: the state's fields must have 4 bytes, got 8");
 }
 
-TEST_CASE("what no other number of ranks can go on with is refused with its tensor") {
+TEST_CASE("states that cannot be converted to the number of ranks are refused with the name of the tensor") {
   auto const replicated = [](double x) { return saved_field{"agreed", "float", 1, 1, 0, {x}}; };
   CHECK(refusal_of({write_state(0, 2, {replicated(1)}), write_state(1, 2, {replicated(2)})}, 2) ==
         "pith::reshard: states[1]: the replicated state must be equal on all ranks, got another than states[0] of "

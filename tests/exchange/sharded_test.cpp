@@ -84,7 +84,7 @@ TEST_CASE("one after the other they are two_shot, bit for bit") {
   check_is_two_shot<pith::bfloat16>(pith::top_k(0.5) | pith::qsgd<8>(), pith::qsgd<8>());
 }
 
-TEST_CASE("what all gather may be fed back, by each rank for its part") {
+TEST_CASE("an all-gather with error feedback on each rank's part has the bits of two_shot") {
   check_is_two_shot<float>(pith::qsgd<8>(), pith::error_feedback(pith::scaled_sign()), 5);
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("parts begin at buckets of all codecs, and the last may be short or em
   CHECK(over.dims(2).n == 0);
 }
 
-TEST_CASE("what does not fit is refused before anything is sent") {
+TEST_CASE("reduce_scatter_mean and all_gather refuse parts, codecs and states that do not fit") {
   auto comm = pith::self_communicator();
   auto memory = std::vector<std::byte>(1 << 16);
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));

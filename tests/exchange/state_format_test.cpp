@@ -106,7 +106,7 @@ TEST_CASE("the golden state of a compressor is the one that an equal compressor 
   CHECK(std::ranges::equal(of_kept.states, of_made.states));
 }
 
-TEST_CASE("golden states are what equal jobs save, but for the library's version") {
+TEST_CASE("golden states equal those that equal jobs save, except for the library's version") {
   golden::for_each_kind([](std::string const& name, unsigned ranks, unsigned steps, auto const& make) {
     CAPTURE(name);
     auto const kept = golden_state(name), made = golden::saved_by(ranks, steps, make);
@@ -178,7 +178,7 @@ TEST_CASE("names may have lines and signs of their own") {
   CHECK_THROWS_AS(exchange.import_state(saved("a")), std::invalid_argument);
 }
 
-TEST_CASE("fields are described by where they lie and what they hold") {
+TEST_CASE("the description of a field states its kind, element type, count, places and granule") {
   struct two_fields {
     pith::buffer<float, pith::seq_executor> values = {pith::seq, 6};
     pith::buffer<std::uint16_t, pith::seq_executor> words = {pith::seq, 3};

@@ -44,7 +44,7 @@ void same_by_a_block(std::uint32_t n, Use const& use) {
 
 }  // namespace
 
-TEST_CASE("what is kept comes in the order of the elements") {
+TEST_CASE("compact emits the kept elements in the order of their indices") {
   for (auto const n : sizes) {
     auto const x = values(n);
     for (float const bound : {0.5f, 9.0f}) {
@@ -70,7 +70,7 @@ TEST_CASE("signs are those of one thread wherever the values lie") {
   }
 }
 
-TEST_CASE("what reaches a bound comes in the order of the elements wherever they lie") {
+TEST_CASE("filter_magnitude lists the elements that reach the bound in order at any alignment") {
   for (auto const n : sizes) {
     for (std::uint32_t const skipped : {0u, 1u, 4u}) {
       for (float const bound : {0.0f, 0.5f, 9.0f}) {
@@ -119,7 +119,7 @@ TEST_CASE("rows of a known width are merged as by one thread, whatever the merge
   }
 }
 
-TEST_CASE("the last of some blocks knows that it is, and the next ones begin again") {
+TEST_CASE("is_last is true for the last of three blocks and starts again with the next three") {
   static std::uint32_t arrived;
   arrived = 0;
   same_by_a_block(6, [&](auto team, std::uint32_t* to) {

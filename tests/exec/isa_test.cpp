@@ -67,7 +67,7 @@ TEST_CASE("threads make the bytes of seq with the same instructions though sums 
   }
 }
 
-TEST_CASE("an executor uses what it is asked to and a level beyond the CPU is refused in words") {
+TEST_CASE("an executor uses the given instruction set, and one beyond the CPU is refused") {
   auto pool = pith::thread_pool(1);
   for (auto const level : levels()) {
     CHECK(pith::seq_executor(level).level() == level);

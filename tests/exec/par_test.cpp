@@ -185,7 +185,7 @@ TEST_CASE("several threads may use one pool and runs may nest in runs") {
   CHECK(got == std::vector(4, expected));
 }
 
-TEST_CASE("what a body throws reaches the caller") {
+TEST_CASE("an exception that a loop body throws reaches the caller") {
   auto pool = pith::thread_pool(3);
   auto const thrower = [](std::uint64_t i) {
     if (i == 77'777) throw std::runtime_error("no luck");

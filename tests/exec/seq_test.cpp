@@ -101,7 +101,7 @@ TEST_CASE_TEMPLATE("a team finds large magnitudes in order at every instruction 
   }
 }
 
-TEST_CASE_TEMPLATE("a team packs what is below zero at every instruction set", A, float, double) {
+TEST_CASE_TEMPLATE("pack_signs sets the bit of each element below zero at every instruction set", A, float, double) {
   for (auto const level : {pith::isa::baseline, pith::isa::avx2, pith::isa::avx512}) {
     if (level > pith::best_isa()) continue;
     CAPTURE(pith::isa_name(level));

@@ -146,7 +146,7 @@ TEST_CASE("several threads may run on one pool") {
   CHECK(sums == std::vector(4, expected));
 }
 
-TEST_CASE("a caller who finds the pool taken runs alone and need not wait") {
+TEST_CASE("a caller that finds the pool busy runs alone and does not wait") {
   auto pool = pith::thread_pool(2);
   std::atomic<bool> taken = false, done = false;
   auto const first = std::jthread([&] {
@@ -229,7 +229,7 @@ TEST_CASE("the caller does all that a slow worker has not claimed") {
   CHECK(by_caller == 999);
 }
 
-TEST_CASE("who slept through the end of a job claims nothing of the next") {
+TEST_CASE("a worker that slept through the end of a job claims no call of the next job") {
   auto job = pith::detail::claimed_job();
   auto const count_up = [](void const* f, std::uint64_t i) { (*static_cast<std::vector<int>* const*>(f))->at(i) += 1; };
   auto old = std::vector<int>(3), next = std::vector<int>(3);

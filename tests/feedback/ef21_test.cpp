@@ -73,7 +73,7 @@ TEST_CASE_TEMPLATE("the agreed estimate is the mean of the ranks' own", In, floa
   agrees<In>(pith::scaled_sign(), 0.25, {129});
 }
 
-TEST_CASE("so it is for what is summed, and for one element") {
+TEST_CASE("the agreed estimate is the mean of the ranks' own for summed payloads and for one element") {
   agrees<float>(pith::power_sgd(1), 1, {300, 15});
   agrees<float>(pith::top_k(0.1) | pith::qsgd<8>(), 0.5, {1});
   agrees<float>(pith::top_k(0.1), 1, {1});
@@ -91,14 +91,14 @@ TEST_CASE("the distance to a constant gradient shrinks by 1 - delta a step") {
   CHECK(left <= 200 * 0x1p-46);
 }
 
-TEST_CASE("with a running mean of one rank and no loss it is SGD with momentum") {
+TEST_CASE("ef21 with a running mean on one rank and a lossless codec equals SGD with momentum") {
   auto t = trial<float, estimated<pith::identity>>(estimated<pith::identity>(pith::identity(), ef21(0.5)), {3});
   CHECK(t.all_reduce(of({4, -8, 0})) == of({2, -4, 0}));
   CHECK(t.all_reduce(of({4, 0, 1})) == of({3, -2, 0.5}));
   CHECK(t.all_reduce(of({0, 0, 0})) == of({1.5, -1, 0.25}));
 }
 
-TEST_CASE("where what all receive is no number all begin again, and agree again") {
+TEST_CASE("an element whose mean is NaN restarts at zero on all ranks, which then agree again") {
   auto all = group<float, estimated<pith::top_k<>>>(estimated<pith::top_k<>>(pith::top_k(1), ef21()), {3}, 2);
   all.all_reduce({of({1, 2, 3}), of({3, 2, 1})});
   auto const x = all.all_reduce({of({1, not_a_number, 3}), of({3, 2, 1})});
@@ -111,7 +111,7 @@ TEST_CASE("where what all receive is no number all begin again, and agree again"
   CHECK(all.all_reduce({of({1, 5, 3}), of({3, 7, 1})})[1] == of({2, 6, 2}));
 }
 
-TEST_CASE("a new loss scale rescales what all agree on too") {
+TEST_CASE("a new loss scale rescales the ranks' own estimates and the agreed one") {
   auto one = trial<float, estimated<pith::top_k<>>>(estimated<pith::top_k<>>(pith::top_k(0.2), ef21(0.25)), {20});
   auto two = trial<float, estimated<pith::top_k<>>>(estimated<pith::top_k<>>(pith::top_k(0.2), ef21(0.25)), {20});
   auto twice = [](std::vector<double> x) {
@@ -127,7 +127,7 @@ TEST_CASE("a new loss scale rescales what all agree on too") {
   CHECK(one.all_reduce(g) == two.all_reduce(g));  // powers of two scale floats exactly
 }
 
-TEST_CASE("where nothing is lost nothing is kept") {
+TEST_CASE("ef21 around a lossless codec keeps no estimates") {
   auto t = trial<float, estimated<pith::identity>>(estimated<pith::identity>(pith::identity(), ef21()), {20});
   CHECK(policy_state(t.state().local()).estimate.size() == 0);
   CHECK(policy_state(t.state().replicated()).estimate.size() == 0);
@@ -139,7 +139,7 @@ TEST_CASE("it takes any input of any size and type") {
   conforms(error_feedback(pith::top_k(0.1), ef21(0.5)), {{0}, {1}, {2}, {129}});
 }
 
-TEST_CASE("it has a name, and says what eta must be") {
+TEST_CASE("the name of ef21 states an eta other than 1, and an eta of 0 is refused") {
   CHECK(ef21().name() == "ef21");
   CHECK(ef21(0.1).name() == "ef21(0.1)");
   CHECK_THROWS_WITH_AS(ef21(0), "pith::ef21: eta must be in (0, 1], got 0", std::invalid_argument);

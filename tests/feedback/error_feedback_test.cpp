@@ -280,7 +280,7 @@ TEST_CASE("a policy may settle with the mean") {
   CHECK(t.codec().name() == "ef(scaled_sign,announcing)");
 }
 
-TEST_CASE("feedback names its codec and what it does not check") {
+TEST_CASE("the name of error_feedback states its codec, and unverified where its contraction is not checked") {
   CHECK(error_feedback(pith::top_k(0.01) | pith::qsgd<8>()).name() == "ef(top_k(0.01)|qsgd<8>)");
   CHECK(error_feedback(pith::qsgd<8>(), pith::unverified).name() == "ef(qsgd<8>,unverified)");
 }

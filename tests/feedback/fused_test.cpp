@@ -125,7 +125,7 @@ void agrees_on_matrices(unsigned rank) {
 
 }  // namespace
 
-TEST_CASE("a quantizer of small buckets keeps what it did not send in its one pass") {
+TEST_CASE("a quantizer of small buckets keeps the residual in its one pass with the bits of separate passes") {
   agrees<float>(pith::qsgd<8>());
   agrees<double>(pith::qsgd<6>(31, 264));
   agrees<pith::half>(pith::qsgd<8>());
@@ -139,7 +139,7 @@ TEST_CASE("a quantizer of large buckets keeps it in its last pass") {
   agrees<pith::half>(pith::scaled_sign());
 }
 
-TEST_CASE("so do a user's quantizer and sparsifier") {
+TEST_CASE("a user's quantizer and sparsifier keep the residual in the encoding pass with the bits of separate passes") {
   agrees<float>(nearest4());
   agrees<float>(chunk_max());
   agrees<double>(chunk_max());
@@ -168,18 +168,18 @@ TEST_CASE("a quantizer without scales keeps it in its one pass") {
   agrees<pith::half>(pith::natural<8>());
 }
 
-TEST_CASE("two means keep what they did not send") {
+TEST_CASE("one_bit keeps the residual in the encoding pass with the bits of separate passes") {
   agrees<float>(pith::one_bit());
   agrees<pith::bfloat16>(pith::one_bit(128));
 }
 
-TEST_CASE("what a selection does not send stays from the pass that reads") {
+TEST_CASE("a sparsifier keeps unselected values from the pass that reads them, with the bits of separate passes") {
   agrees<float>(pith::top_k(0.01));
   agrees<double>(pith::top_k(0.2));
   agrees<pith::half>(pith::top_k(0.01));
 }
 
-TEST_CASE("what a quantizer loses of a selection is kept behind it") {
+TEST_CASE("the error of a quantizer after a sparsifier is kept with the bits of separate passes") {
   agrees<float>(pith::top_k(0.01) | pith::qsgd<8>());
   agrees<double>(pith::top_k(0.1) | pith::scaled_sign());
   agrees<pith::bfloat16>(pith::top_k(0.01) | pith::cast<pith::half>());

@@ -136,7 +136,7 @@ std::vector<double> clipped(clipping const& how, std::vector<double> const& g) {
 
 }  // namespace
 
-TEST_CASE("three steps by hand: what is not sent gathers momentum, what is sent loses it") {
+TEST_CASE("an unsent entry gathers momentum and a sent entry loses it in three steps by hand") {
   // Of two entries the larger one is sent: v = (1, 3), then u = (1.5, 1) and v = (2.5, 1), then u = (0, 0.5).
   auto t = corrects<float>(pith::top_k(0.5), momentum_correction(0.5), {2});
   CHECK(t.roundtrip(of({1, 3})) == of({0, 3}));
@@ -150,8 +150,7 @@ TEST_CASE_TEMPLATE("sparsifiers conserve the sum of momenta", In, float, double,
   conserves_in_all_forms<In>(pith::top_k(0.1));
 }
 
-TEST_CASE_TEMPLATE("so do codecs that lose something of what they send, and those that lose nothing", In, float,
-                   double) {
+TEST_CASE_TEMPLATE("chains, quantizers, low rank and lossless codecs conserve the sum of momenta", In, float, double) {
   conserves_in_all_forms<In>(pith::top_k(0.1) | pith::qsgd<8>());
   conserves_in_all_forms<In>(pith::scaled_sign());
   conserves_in_all_forms<In>(pith::power_sgd(1));
@@ -168,7 +167,7 @@ TEST_CASE("all sent and masked is SGD without") {
   for (unsigned step = 0; step < 6; ++step) CHECK(t.roundtrip(eighths(step)) == eighths(step));
 }
 
-TEST_CASE("where nothing is lost nothing is masked") {
+TEST_CASE("momentum correction with a lossless codec masks nothing and equals SGD with momentum") {
   is_momentum_sgd(pith::identity(), {});
   is_momentum_sgd(pith::identity(), {.nesterov = true});
   is_momentum_sgd(pith::power_sgd(4), {}, {20, 2});
@@ -183,7 +182,7 @@ TEST_CASE("regression against the reference: a buffer that the caller overwrites
   for (unsigned step = 1; step < 4; ++step) CHECK(a.compress(eighths(step)) == b.compress(eighths(step)));
 }
 
-TEST_CASE("where anything is not a number both memories stay") {
+TEST_CASE("a NaN leaves the residual and the momentum of its element unchanged") {
   auto t = corrects<float>(pith::top_k(0.5), momentum_correction(0.5), {2});
   t.roundtrip(of({1, 3}));
   t.roundtrip(of({not_a_number, 2}));
@@ -235,7 +234,8 @@ TEST_CASE_TEMPLATE("the tensors of a model are clipped together", In, float, dou
   CHECK(widen(g) == std::vector<double>{0.5, 1, 1, 2, 0});
 }
 
-TEST_CASE("names say what is not the default, and bad arguments what was expected") {
+TEST_CASE(
+    "names state the options that are not the default, and invalid arguments are refused with the allowed range") {
   CHECK(momentum_correction().name() == "momentum_correction(0.9)");
   CHECK(momentum_correction(0.5, {.nesterov = true, .masks = false, .clip = clipping::norm(1, 16)}).name() ==
         "momentum_correction(0.5,nesterov,unmasked,clip_norm(0.25))");

@@ -105,7 +105,7 @@ void have_one_sum(C const& codec, unsigned terms, pith::shape dims) {
 
 }  // namespace
 
-TEST_CASE("without feedback a codec sends what it would by itself") {
+TEST_CASE("a codec with no_feedback gives the same payloads and means as the codec alone") {
   auto const check = [](auto const& codec) {
     using C = std::remove_cvref_t<decltype(codec)>;
     CAPTURE(codec.name());
@@ -130,7 +130,7 @@ TEST_CASE("regression against the reference: the first step encodes lr g and not
   CHECK(t.all_reduce(of({1, 5})) == of({4, 4}));                   // of (1, 3), divided by 0.5
 }
 
-TEST_CASE("another learning rate leaves what waits as it is") {
+TEST_CASE("a new learning rate does not change the residual") {
   // sum of lr received + e = sum of lr g; powers of two are exact.
   auto t = feeds(pith::top_k(0.5), pith::ef_sign(0.5), {2});
   auto const slow = fed<pith::top_k<>, pith::ef_sign>(pith::top_k(0.5), pith::ef_sign(0.25), pith::unverified);
@@ -167,12 +167,13 @@ TEST_CASE("residuals of a rank's own part and of the mean have one sum, and diff
   have_one_sum<float>(pith::scaled_sign(), 1, {300, 15});
 }
 
-TEST_CASE_TEMPLATE("so have those of low ranks up to 32", In, float, double, pith::half, pith::bfloat16) {
+TEST_CASE_TEMPLATE("own and mean residuals of low-rank codecs up to rank 32 have equal sums over the ranks, and differ",
+                   In, float, double, pith::half, pith::bfloat16) {
   for (unsigned rank = 1; rank <= 32; ++rank) have_one_sum<In>(pith::power_sgd(rank, 1), rank, {80 * 72, 80});
   for (unsigned rank : {2u, 9u, 32u}) have_one_sum<In>(pith::one_sided_power_sgd(rank, 1), rank, {80 * 72, 80});
 }
 
-TEST_CASE("a low rank's own residual is what its projection of this rank leaves") {
+TEST_CASE("own_residual and mean_residual of low-rank codecs have equal bits on one rank") {
   // Of one rank both kinds are the same bits.
   auto const check = [](auto const& codec) {
     auto own = feeds(codec, pith::own_residual(), {300, 15});
@@ -187,7 +188,7 @@ TEST_CASE("a low rank's own residual is what its projection of this rank leaves"
   check(pith::one_sided_power_sgd(2));
 }
 
-TEST_CASE("the residual of a codec that knows its part is its own") {
+TEST_CASE("own_residual of top_k keeps the same values as residual") {
   auto own = feeds(pith::top_k(0.1), pith::own_residual(), {100});
   auto usual = feeds(pith::top_k(0.1), pith::residual(), {100});
   for (unsigned step = 0; step < 3; ++step) {

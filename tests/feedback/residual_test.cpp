@@ -40,7 +40,8 @@ struct moments {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("what was not sent is added to the next gradient", In, float, double, pith::half, pith::bfloat16) {
+TEST_CASE_TEMPLATE("the error of a payload is added to the next gradient", In, float, double, pith::half,
+                   pith::bfloat16) {
   auto f = moments<In>{pith::residual(), {3}};
   CHECK(f.compensate({1, -2, 4}) == std::vector<double>{1, -2, 4});
   f.update({1, -2, 4}, {0.5, -3, 4});
@@ -56,14 +57,14 @@ TEST_CASE("beta decays the residual and gamma scales the gradient, from the firs
   CHECK(f.compensate({4, 4}) == std::vector<double>{1.5, 1.5});
 }
 
-TEST_CASE("where anything is not a number the residual stays") {
+TEST_CASE("an element with NaN or infinity in its gradient or payload keeps its residual") {
   auto f = moments<float>{pith::residual(), {6}};
   f.update({1, 2, 3, 4, 5, 6}, std::vector<double>(6));
   f.update({not_a_number, 9, infinity, -infinity, 9, 9}, {0, not_a_number, 0, -infinity, infinity, 1});
   CHECK(f.kept() == std::vector<double>{1, 2, 3, 4, 5, 8});
 }
 
-TEST_CASE("rescale multiplies what is kept") {
+TEST_CASE("rescale multiplies the residual by the factor") {
   auto f = moments<double>{pith::residual(), {2}};
   f.update({1, -3}, {0, 0});
   auto none = pith::no_state();

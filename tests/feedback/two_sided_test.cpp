@@ -81,7 +81,7 @@ TEST_CASE_TEMPLATE("nothing is lost on either way", In, float, double, pith::hal
   conserves<In>(pith::top_k(0.1), pith::top_k(0.2) | pith::qsgd<8>(), {129});
 }
 
-TEST_CASE("nor with low rank, random places, residuals of the mean, or one element") {
+TEST_CASE("low-rank and random codecs, mean residuals and one-element tensors conserve gradients in both directions") {
   conserves<float>(pith::power_sgd(1), pith::power_sgd(2), {300, 15});
   conserves<float>(pith::random_k(0.2), pith::random_k(0.3), {129});
   conserves<float>(pith::top_k(0.1), pith::scaled_sign(), {129}, pith::mean_residual());
@@ -96,7 +96,7 @@ TEST_CASE("the server's codec must contract, by type and by shape") {
   CHECK_NOTHROW(pith::make_state<float>(pith::seq, loose, {200}));
 }
 
-TEST_CASE("where the mean is no number the server's residual stays") {
+TEST_CASE("an element whose mean is NaN keeps its residual on the server") {
   auto const codec = error_feedback(pith::identity(), two_sided(pith::top_k(0.5)));
   auto t = trial<float, std::remove_cvref_t<decltype(codec)>>(codec, {2});
   CHECK(t.all_reduce(of({1, 3})) == of({0, 3}));
@@ -113,7 +113,7 @@ TEST_CASE("a new loss scale rescales both sides") {
   CHECK(kept(policy_state(t.state().replicated()).residual) == std::vector<double>{0, 0, 1.5, 0});
 }
 
-TEST_CASE("the ranks' policy settles behind the server") {
+TEST_CASE("the ranks' policy is applied to the mean after the server's codec") {
   auto const codec = error_feedback(pith::identity(), two_sided(pith::scaled_sign(), pith::ef_sign(0.5)));
   CHECK(codec.name() == "ef(identity,two_sided(scaled_sign,ef_sign(0.5)))");
   auto t = trial<float, std::remove_cvref_t<decltype(codec)>>(codec, {2});

@@ -56,7 +56,7 @@ double apart(std::vector<double> const& m, std::vector<double> const& q, unsigne
 
 }  // namespace
 
-TEST_CASE("arrays are read and what is none is refused") {
+TEST_CASE("read_npy reads arrays and refuses missing files and other formats") {
   auto const m = read_npy(path_of("in_mat64x48"));
   CHECK(m.dims == std::vector<std::uint64_t>{64, 48});
   CHECK(m.values.size() == 64 * 48);
@@ -250,7 +250,7 @@ TEST_CASE("five steps of scaled_sign with a learning rate are right where the re
   }
 }
 
-TEST_CASE("from its second step on the reference is reproduced when its first residual is given") {
+TEST_CASE("ef_sign reproduces the reference from the second step on, given the reference's first residual") {
   auto const g = golden("in_seq5x256"), theirs = golden("seq_efsignsgd_lr0.1"),
              their_residual = golden("seq_efsignsgd_lr0.1_residual");
   using codec = pith::error_feedback<pith::scaled_sign, pith::ef_sign>;

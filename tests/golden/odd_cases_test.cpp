@@ -89,7 +89,7 @@ void decodes_to(any_codec const& codec, values const& given, values const& expec
 
 }  // namespace
 
-TEST_CASE("one element, equal ones, zeros, ties, NaN and infinity decode to what is defined, and nothing to nothing") {
+TEST_CASE("single, equal, zero, tied, NaN, infinite and empty inputs decode to the values defined for each method") {
   for (auto const& m : methods) {
     auto const codec = codec_of(m.codec);
     decodes_to(codec, alone, m.alone, m.tolerance);

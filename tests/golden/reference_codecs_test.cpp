@@ -79,7 +79,7 @@ TEST_CASE("buckets between quantiles and their means are the same") {
   }
 }
 
-TEST_CASE("of either sign those are kept that the reference always keeps") {
+TEST_CASE("adaptive_threshold keeps exactly the elements that the reference keeps in every draw") {
   auto const x = golden("in_rnd64"), mean = golden("rnd_tf_adaq_0.25_mean"), variance = golden("rnd_tf_adaq_0.25_var");
   auto const y = decoded(pith::adaptive_threshold(0.25), x);
   // What is always kept has their mean of its side, whose own variance is small: others are absent in some draws.
@@ -105,7 +105,7 @@ TEST_CASE("draws with replacement lose values that strata keep") {
   CHECK(nonzeros(decoded(pith::random_k(0.25, none, own), x)) == 16);
 }
 
-TEST_CASE("what reaches the threshold is the same") {
+TEST_CASE("threshold decodes to the same values as the reference") {
   for (std::string const input : {"gauss1000", "mat64x48"}) {
     for (auto const& [tau, text] : {std::pair{0.01, "0.01"}, {1.5, "1.5"}, {1e9, "1e9"}}) {
       CHECK(decoded(pith::threshold(tau), golden("in_" + input)) ==
@@ -127,7 +127,8 @@ TEST_CASE("regression against the reference: a tensor without a positive number 
 
 // DGC's selection, for which top_k stands: GRACE's threshold is one of a sample, in a band of 0.7 to 1.3 of the aim at
 // best. Of zeros it sends all, of few elements often none, since no count is in the band.
-TEST_CASE("regression against the reference: what DGC aims at is kept, not 0.7 to 1.3 of it") {
+TEST_CASE(
+    "regression against the reference: top_k keeps the number of elements that DGC aims at, not 0.7 to 1.3 of it") {
   auto const x = golden("in_rnd64");
   auto const y = decoded(pith::top_k(0.25), x);
   CHECK(nonzeros(y) == 16);

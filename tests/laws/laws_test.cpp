@@ -141,7 +141,7 @@ TEST_CASE("terngrad, whose random bits are cut off at 2^-16 of a scale of at mos
   lawful(pith::damped(unclipped()));
 }
 
-TEST_CASE("what promises nothing is deterministic") {
+TEST_CASE("sign, terngrad and their summed forms promise nothing and are deterministic") {
   lawful(pith::sign());
   lawful(pith::summed_sign());
   lawful(pith::terngrad());
@@ -364,9 +364,9 @@ TEST_CASE("a biased codec that claims not to be is caught") {
   CHECK(blames(laws::check(unscaled(0.25), {1000}), "biased"));
 }
 
-TEST_CASE("what is no projection is caught") { CHECK(blames(laws::check(shrinking(), {7}), "Pythagoras")); }
+TEST_CASE("a false claim to be a projection is caught") { CHECK(blames(laws::check(shrinking(), {7}), "Pythagoras")); }
 
-TEST_CASE("sums that are none are caught") {
+TEST_CASE("a wrong claim of sums is caught") {
   CHECK(blames(laws::check(summed_top_k(0.3), {100}), "side information differ"));
   CHECK(blames(laws::check(squaring(), {7}), "sums do not hold"));
   CHECK(blames(laws::check(also_squaring(), {7}), "sums do not hold"));

@@ -67,7 +67,7 @@ struct listening_communicator : pith::self_communicator {
 
 }  // namespace
 
-TEST_CASE("by itself it is power_sgd") {
+TEST_CASE("one_sided_power_sgd outside an exchange equals power_sgd") {
   conforms(one_sided_power_sgd(2), {{0}, {1}, {7}, {48, 48}, {16, 4}, {12 * 20, 12}, {20 * 12, 20}});
   auto one = trial<float, one_sided_power_sgd>(one_sided_power_sgd(2), {600, 20});
   auto two = trial<float, pith::power_sgd>(pith::power_sgd(2), {600, 20});
@@ -95,7 +95,7 @@ TEST_CASE("one sum of the longer factor travels, or the matrix") {
   CHECK(one_sided_power_sgd(1, 4.1).is_lossless({64, 8}));
 }
 
-TEST_CASE("what the shorter factor leaves of the room is zero") {
+TEST_CASE("the all-reduced buffer is zero after the shorter factor") {
   auto t = trial<float, one_sided_power_sgd>(one_sided_power_sgd(2), {12 * 40, 12});
   auto heard = std::vector<float>();
   for (std::uint64_t step = 0; step < 6; ++step) {
@@ -152,7 +152,7 @@ TEST_CASE("a matrix of rank r is recovered from the second step on") {
   }
 }
 
-TEST_CASE("ranks receive what one rank receives for their mean") {
+TEST_CASE("the mean over four ranks is the result of one rank for the mean of their gradients, up to rounding") {
   auto const m = narrow<float>(normal_vector(20 * 30, 93));
   auto const dims = pith::shape{m.size(), 20};
   auto const g = whole_matrices(m.size());
@@ -178,7 +178,7 @@ TEST_CASE("ranks receive what one rank receives for their mean") {
   }
 }
 
-TEST_CASE("zeros are recovered and what follows them is found again") {
+TEST_CASE("zero matrices are recovered, and the next nonzero matrix is recovered within two steps") {
   auto const m = matrix_of({2, 1}, 24, 36);
   for (int zeros = 1; zeros < 4; ++zeros) {
     auto t = trial<float, one_sided_power_sgd>(one_sided_power_sgd(2), {m.size(), 24});
@@ -190,7 +190,7 @@ TEST_CASE("zeros are recovered and what follows them is found again") {
   }
 }
 
-TEST_CASE("NaN makes the whole mean NaN and the steps behind are sound") {
+TEST_CASE("NaN or infinity makes the whole mean NaN, and the steps after it are correct") {
   auto const m = matrix_of({2, 1}, 24, 36);
   auto bad = narrow<float>(m);
   for (int before = 0; before < 2; ++before) {

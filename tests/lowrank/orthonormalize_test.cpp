@@ -38,7 +38,7 @@ TEST_CASE("two columns by hand") {
   for (std::size_t i = 0; i < 4; ++i) CHECK(std::abs(q[i] - expected[i]) <= 8 * 0x1p-53);
 }
 
-TEST_CASE_TEMPLATE("columns are orthonormal and span what they did", A, float, double) {
+TEST_CASE_TEMPLATE("orthonormalized columns are orthonormal and span the same space as before", A, float, double) {
   for (std::size_t const rows : {4u, 16u, 1000u}) {
     for (std::size_t const rank : {1u, 2u, 4u, 7u, 32u}) {
       if (rank > rows) continue;

@@ -97,8 +97,8 @@ TEST_CASE("factors are sent from min_rate times their values on") {
   CHECK(decoded<double>(power_sgd(2, 3), {64 * 3, 8}, x) != x);
 }
 
-TEST_CASE_TEMPLATE("P is orthonormal and the error is what Q does not have", In, float, double, pith::half,
-                   pith::bfloat16) {
+TEST_CASE_TEMPLATE("P is orthonormal, and the squared error is the squared norm of M minus that of Q", In, float,
+                   double, pith::half, pith::bfloat16) {
   auto const dims = pith::shape{80 * 72, 80};
   auto const m = widen(narrow<In>(normal_vector(dims.n, 92)));
   for (unsigned rank = 1; rank <= 32; ++rank) {
@@ -132,7 +132,7 @@ TEST_CASE("a matrix of rank r is recovered after one step") {
   }
 }
 
-TEST_CASE("a matrix of lower rank than asked for and the zero matrix are recovered in every step") {
+TEST_CASE("power_sgd(4) recovers a matrix of rank 1 and the zero matrix in every step") {
   auto const dims = pith::shape{24 * 36, 24};
   auto const one = matrix_of({2}, 24, 36);
   auto const zero = std::vector<double>(dims.n);
@@ -147,7 +147,7 @@ TEST_CASE("a matrix of lower rank than asked for and the zero matrix are recover
   }
 }
 
-TEST_CASE("after the zero matrix the next one is found again") {
+TEST_CASE("a matrix of rank 2 is recovered in the first step after the zero matrix") {
   auto const m = matrix_of({2, 1}, 24, 36);
   auto t = trial<float, power_sgd>(power_sgd(2), {m.size(), 24});
   t.all_reduce(std::vector<float>(m.size()));
@@ -181,7 +181,7 @@ TEST_CASE("regression against the reference: an exchange goes on with the last Q
   }
 }
 
-TEST_CASE("an exchange over ranks gives what one rank gives for the mean") {
+TEST_CASE("an exchange over four ranks with equal gradients has the result of one rank") {
   auto const m = widen(narrow<float>(normal_vector(20 * 30, 93)));
   auto one = trial<float, power_sgd>(power_sgd(2), {m.size(), 20});
   auto four = trial<float, power_sgd>(power_sgd(2), {m.size(), 20});
@@ -209,7 +209,7 @@ TEST_CASE("NaN makes the whole mean NaN and the next step is sound") {
   }
 }
 
-TEST_CASE("feedback keeps what the exchange left") {
+TEST_CASE("the residual is the sum of the gradients minus the sum of the exchanged means") {
   auto const m = widen(narrow<float>(normal_vector(20 * 30, 94)));
   auto t = trial<float, pith::error_feedback<power_sgd>>(pith::error_feedback(power_sgd(2)), {m.size(), 20});
   auto sent = std::vector<double>(m.size());
@@ -229,7 +229,7 @@ TEST_CASE("feedback keeps what the exchange left") {
   }
 }
 
-TEST_CASE("in a chain it keeps nothing and has the same values") {
+TEST_CASE("power_sgd in a chain keeps no state, decodes to the same values and refuses rows that do not divide n") {
   auto const m = narrow<float>(normal_vector(20 * 30, 95));
   auto const dims = pith::shape{m.size(), 20};
   auto const chained = power_sgd(2) | pith::cast<float>();

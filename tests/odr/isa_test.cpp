@@ -3,7 +3,7 @@
 
 #include "odr/unit.hpp"
 
-TEST_CASE("what is instantiated in units with other flags are other functions with equal bytes") {
+TEST_CASE("translation units for different instruction sets instantiate different functions that give equal bytes") {
   if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl")) {
     MESSAGE("skipped: this CPU cannot run one of the units");
     return;

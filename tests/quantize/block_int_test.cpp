@@ -102,7 +102,7 @@ TEST_CASE("each element goes to the nearest multiple, ties to even ones") {
   CHECK(decoded(block_int<8>(), {127, 0.5, 1.5, -2.5, 126.5}) == std::vector<double>{127, 0, 2, -2, 126});
 }
 
-TEST_CASE("with clip, each bucket takes the scale with the least squared error of four") {
+TEST_CASE("each bucket with clip takes the scale with the least squared error of four candidates") {
   for (std::size_t const width : {8u, 32u, 128u, 256u}) {
     for (std::size_t const n : {3 * width, 2 * width + 5, width / 2 + 1}) {
       auto const x = widen(narrow<float>(normal_vector(n, n)));
@@ -122,7 +122,7 @@ TEST_CASE("clip divides the squared error of normal values by 2.4 for 2 bits, by
   CHECK(gain(block_int<4>(32), block_int<4>(32, options::clip)) == 1.0);
 }
 
-TEST_CASE("with clip, zeros stay zero, and NaN spoils its own bucket") {
+TEST_CASE("block_int with clip keeps zeros, and NaN spoils only its own bucket") {
   auto const codec = block_int<2>(8, options::clip);
   CHECK(decoded(codec, std::vector<double>(9)) == std::vector<double>(9));
   auto x = std::vector<double>(16, 1.0);

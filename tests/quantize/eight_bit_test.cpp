@@ -43,7 +43,7 @@ TEST_CASE("eight_bit takes any input of any size and type") {
   conforms(eight_bit(0, snap::floor));
 }
 
-TEST_CASE("points ascend from 0 to 1 in six decades of which each has twice as many as the one before") {
+TEST_CASE("points ascend from 0 to 1 in six decades, and each decade has twice as many as the previous one") {
   CHECK(point(0) == 0);
   CHECK(point(127) == 1);
   for (std::uint32_t code = 1; code < 128; ++code) CHECK(point(code) > point(code - 1));
@@ -78,7 +78,7 @@ TEST_CASE_TEMPLATE_DEFINE("a value is found in its cell as by a search through a
 TEST_CASE_TEMPLATE_INVOKE(cells, std::integral_constant<snap, snap::nearest>,
                           std::integral_constant<snap, snap::floor>);
 
-TEST_CASE("every point is itself and what lies between goes to the nearest or to the one below") {
+TEST_CASE("points decode to themselves, and other values to the nearest point or, with floor, to the next lower one") {
   for (std::uint32_t code = 0; code < 128; ++code) {
     CHECK(decoded_beside_one(eight_bit(8), point(code)) == point(code));
     CHECK(decoded_beside_one(eight_bit(8), -point(code)) == -point(code));
@@ -127,7 +127,7 @@ TEST_CASE("a bucket with NaN or infinity decodes to NaN and the others do not") 
   }
 }
 
-TEST_CASE("delta is what the worst bucket leaves") {
+TEST_CASE("the largest relative error of a bucket is 1 - delta") {
   for (auto const how : {snap::nearest, snap::floor}) {
     auto const codec = eight_bit(128, how);
     double worst = 0;
@@ -147,7 +147,7 @@ TEST_CASE("delta is what the worst bucket leaves") {
   CHECK(1 - eight_bit().delta({1'000'000}) == doctest::Approx(0.0156).epsilon(0.01));
 }
 
-TEST_CASE("with error feedback what was sent and what is kept add up") {
+TEST_CASE("the decoded values and the residual of error feedback add up to the gradients") {
   auto t = trial<float, pith::error_feedback<eight_bit>>(pith::error_feedback(eight_bit(128)), {300});
   auto& kept = std::get<1>(t.state().local().each).residual;
   auto sent = std::vector<double>(300), all = sent;

@@ -92,7 +92,7 @@ void sums(C const& codec) {
 
 }  // namespace
 
-TEST_CASE("a sum over ranks in one pass is the sum of what each sent") {
+TEST_CASE("decode_sum over all ranks equals the scaled sum of the payloads that are decoded one by one") {
   using namespace pith::options;
   sums<float>(pith::qsgd<8>());
   sums<float>(pith::qsgd<3>(3, 264));

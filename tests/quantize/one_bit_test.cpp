@@ -92,7 +92,7 @@ TEST_CASE("rows and columns by hand") {
   CHECK(pith::payload_bytes<float>(by_column(), {0}) == 0);
 }
 
-TEST_CASE("regression against the reference: what is not negative decodes to its mean, not to 255 times it") {
+TEST_CASE("regression against the reference: non-negative elements decode to their mean, not to 255 times it") {
   // Its distributed decoder negates a byte bit by bit: (382.5, 382.5, 379, 379).
   CHECK(decoded(one_bit(), {1, 2, -3, -1}) == std::vector<double>{1.5, 1.5, -2, -2});
 }
@@ -114,7 +114,7 @@ TEST_CASE("rows of a multiple of 8 are buckets") {
   CHECK(trial<float, by_row>(by_row(), tall).compress(y) == trial<float, one_bit<>>(one_bit(20000), tall).compress(y));
 }
 
-TEST_CASE("what is all of one kind is exact") {
+TEST_CASE("a tensor of equal elements decodes exactly") {
   for (double const v : {0.1f, -0.1f, 0.0f, 1e-40f, -3e38f}) {
     auto const x = std::vector<double>(1000, v);
     CHECK(decoded(one_bit(), x) == x);
@@ -125,11 +125,11 @@ TEST_CASE("what is all of one kind is exact") {
   CHECK(decoded(one_bit(), {0.7f}) == std::vector<double>{0.7f});
 }
 
-TEST_CASE("zero of either sign counts as positive, and what is beside it keeps its mean") {
+TEST_CASE("zero of either sign counts as positive, and the negative elements keep their mean") {
   CHECK(decoded(one_bit(), {0.0, -0.0, 3, -3}) == std::vector<double>{1, 1, 1, -3});
 }
 
-TEST_CASE("what holds NaN or infinity decodes to NaN and the others do not") {
+TEST_CASE("a bucket, row or column with NaN or infinity decodes to NaN, and the others do not") {
   for (double const bad : {not_a_number, -not_a_number, infinity, -infinity}) {
     auto x = normal_vector(24, 74);
     x[11] = bad;
@@ -144,7 +144,7 @@ TEST_CASE("what holds NaN or infinity decodes to NaN and the others do not") {
   }
 }
 
-TEST_CASE("the sum over ranks in one pass is the sum of what each sent") {
+TEST_CASE("an exchange over four ranks with equal gradients yields the decoded payload of one rank") {
   auto const dims = pith::shape{520 * 3, 520};
   auto const check = [&](auto const& codec) {
     using C = std::remove_cvref_t<decltype(codec)>;
@@ -159,7 +159,7 @@ TEST_CASE("the sum over ranks in one pass is the sum of what each sent") {
   check(by_column());
 }
 
-TEST_CASE("the error is what Pythagoras says and delta is met by one spike") {
+TEST_CASE("a tensor with one nonzero element meets delta") {
   auto spike = std::vector<double>(16);
   spike[3] = 1;
   CHECK(square(minus(decoded(one_bit(), spike), spike)) == 1 - one_bit().delta({16}));
@@ -169,7 +169,7 @@ TEST_CASE("the error is what Pythagoras says and delta is met by one spike") {
   CHECK(one_bit(8).delta({3}) == 1.0 / 3);
 }
 
-TEST_CASE("what is no matrix and what is no bucket are refused") {
+TEST_CASE("rows that do not divide the tensor and buckets that are no multiple of 8 are refused") {
   CHECK_THROWS_WITH_AS(pith::payload_bytes<float>(by_column(), {10, 3}),
                        "pith::one_bit: rows must divide the 10 elements of the tensor, got 3", std::invalid_argument);
   CHECK_THROWS_WITH_AS(pith::payload_bytes<float>(by_row(), {10, 0}),

@@ -174,14 +174,14 @@ TEST_CASE("levels and buckets that cannot be are refused") {
                        std::invalid_argument);
 }
 
-TEST_CASE("the name tells what differs from the defaults") {
+TEST_CASE("name() states the arguments unless all are the defaults") {
   CHECK(qsgd<8>().name() == "qsgd<8>");
   CHECK(qsgd<8>(100).name() == "qsgd<8>(100,128)");
   CHECK(qsgd<4>(7, 0).name() == "qsgd<4>(7,0)");
   CHECK(qsgd<4>(7, 128, norm::max).name() == "qsgd<4>(7,128,max)");
 }
 
-TEST_CASE("a payload has a symbol an element and a unit a bucket") {
+TEST_CASE("a payload has one symbol per element and one unit per bucket") {
   CHECK(pith::payload_bytes<float>(qsgd<8>(), {129}) == 136 + 2 * 4);
   CHECK(pith::payload_bytes<double>(qsgd<8>(), {129}) == 136 + 2 * 8);
   CHECK(pith::payload_bytes<float>(qsgd<3>(3, 0), {129}) == 56 + 4);

@@ -68,7 +68,7 @@ TEST_CASE("subnormal numbers have a subnormal mean") {
   CHECK(decoded(scaled_sign(), {4 * least, -8 * least}) == std::vector<double>{6 * least, -6 * least});
 }
 
-TEST_CASE("the error is what Pythagoras says and delta is met by one spike") {
+TEST_CASE("the squared error follows from the l1 and l2 norms, and a tensor with one nonzero element meets delta") {
   auto const x = normal_vector(1000, 43);
   double sum = 0;
   for (auto const v : x) sum += std::abs(v);

@@ -95,7 +95,7 @@ TEST_CASE("zero, NaN and infinities vote") {
   CHECK(decoded<double>(sign(), {-4.9e-324}) == std::vector<double>{-1});
 }
 
-TEST_CASE("regression against the reference: there is a bit an element and not a byte") {
+TEST_CASE("regression against the reference: a payload has one bit per element, not one byte") {
   CHECK(pith::payload_bytes<float>(sign(), {0}) == 0);
   CHECK(pith::payload_bytes<float>(sign(), {1}) == 1);
   CHECK(pith::payload_bytes<double>(sign(), {1001}) == 126);
@@ -125,7 +125,7 @@ TEST_CASE("counts of every number of votes and ranks, and one less and one more 
   }
 }
 
-TEST_CASE("ranks receive what most of them say") {
+TEST_CASE("an exchange yields the majority vote of the ranks for each element") {
   for (auto const even : {ties::positive, ties::zero}) {
     for (unsigned const ranks : {1u, 2u, 3u, 4u, 7u}) {
       for (std::uint64_t const n : {0u, 1u, 63u, 64u, 65u, 1000u}) {
@@ -151,7 +151,7 @@ TEST_CASE("the sums of more than 127 ranks do not fit in a byte, and travel in f
   CHECK(trial<float, sign>(sign(), {100}).all_reduce(x, echo_communicator<200>()) == one);
 }
 
-TEST_CASE("feedback keeps what a rank's own vote did not say, gathered and summed alike") {
+TEST_CASE("error feedback conserves the gradients and keeps equal residuals for sign and summed_sign") {
   auto const x = narrow<float>(normal_vector(100, 63));
   CHECK(kept_of(sign(), x, 16) == kept_of(summed_sign(), x, 16));
 }

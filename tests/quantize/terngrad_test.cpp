@@ -107,7 +107,7 @@ TEST_CASE_TEMPLATE("regression against the reference: equal elements, and one al
   CHECK(decoded<In>(terngrad(), zeros) == zeros);
 }
 
-TEST_CASE("what differs little from equal elements is not clipped") {
+TEST_CASE("a tensor of nearly equal elements is not clipped") {
   auto x = normal_vector(1000, 81);
   for (auto& v : x) v = 1 + 0.001 * v;
   CHECK(scale<float>(terngrad(), x) == static_cast<double>(static_cast<float>(largest(x))));
@@ -140,7 +140,7 @@ TEST_CASE("the fraction of the scale is the probability to be sent") {
   CHECK(std::abs(sent / draws - 0.25) <= 5 * std::sqrt(0.25 * 0.75 / draws));
 }
 
-TEST_CASE("what exceeds the bound is always sent as the bound") {
+TEST_CASE("elements beyond the clipping bound always decode to the bound") {
   auto x = narrow<float>(normal_vector(1000, 83));
   x[3] = 50, x[4] = -60;
   auto t = trial<float, terngrad<>>(terngrad(), {1000});
@@ -175,7 +175,7 @@ TEST_CASE("subnormal numbers and the largest ones have scales") {
   CHECK(decoded<double>(terngrad(), huge) == huge);
 }
 
-TEST_CASE("a quarter of a byte an element and a scale") {
+TEST_CASE("a payload has a quarter of a byte per element, and one scale") {
   CHECK(pith::payload_bytes<float>(terngrad(), {129}) == 40 + 4);
   CHECK(pith::payload_bytes<double>(terngrad(2.5, 64), {129}) == 40 + 3 * 8);
   CHECK(pith::payload_bytes<float>(terngrad(), {0}) == 0);
@@ -196,7 +196,7 @@ TEST_CASE("omega is met by one element among others of a third") {
   CHECK(variance >= 0.5 - 0x1p-16);
 }
 
-TEST_CASE("omega grows with the root of the bucket, and names tell the parameters") {
+TEST_CASE("omega grows with the root of the bucket, and names state the parameters") {
   CHECK(unclipped().omega({0}) == 0);
   CHECK(unclipped().omega({9}) == 1 + 0x1p-16);
   CHECK(unclipped({}, 64).omega({1000}) == 3.5 + 0x1p-16);
@@ -237,7 +237,7 @@ TEST_CASE_TEMPLATE("a shared scale is the largest of the ranks', and means are w
   }
 }
 
-TEST_CASE("the mean of what ranks receive is the mean of what they hold") {
+TEST_CASE("the exchanged mean of summed_terngrad averages over many steps to the mean of the gradients") {
   constexpr int steps = 400;
   constexpr unsigned ranks = 3;
   constexpr std::uint64_t n = 200;
@@ -285,7 +285,7 @@ TEST_CASE("sums of more than 127 ranks travel in four bytes") {
   CHECK(a == b);  // all ranks draw alike here, and both numbers are powers of two
 }
 
-TEST_CASE("feedback keeps what a rank's own levels did not say") {
+TEST_CASE("the received means and the residual of summed_terngrad add up to the gradients") {
   kept_of(summed_terngrad(), narrow<float>(normal_vector(100, 86)), 64);
 }
 

@@ -32,7 +32,8 @@ TEST_CASE("seven symbols by hand") {
   CHECK(t.decompress(payload) == x);
 }
 
-TEST_CASE_TEMPLATE("what is decoded is what the stage decodes", In, float, double, pith::half, pith::bfloat16) {
+TEST_CASE_TEMPLATE("trits(terngrad) decodes to the same bytes as terngrad", In, float, double, pith::half,
+                   pith::bfloat16) {
   for (std::uint64_t const n : {0u, 1u, 4u, 5u, 6u, 19u, 20u, 21u, 1000u, 4099u}) {
     auto const x = narrow<In>(normal_vector(n, 95));
     auto packed = trial<In, trits<terngrad<>>>(trits(terngrad()), {n});
@@ -41,7 +42,7 @@ TEST_CASE_TEMPLATE("what is decoded is what the stage decodes", In, float, doubl
   }
 }
 
-TEST_CASE("a fifth of a byte an element and the side information of the stage") {
+TEST_CASE("a payload has a fifth of a byte per element, and the side information of the stage") {
   CHECK(pith::payload_bytes<float>(trits(terngrad()), {1000}) == 200 + 4);
   CHECK(pith::payload_bytes<float>(trits(qsgd<2>()), {1001}) == 208 + 8 * 4);
   CHECK(pith::payload_bytes<float>(trits(terngrad()), {0}) == 0);

@@ -1,5 +1,5 @@
 // tests/reports/narrow_types_test.cpp — exchanges of half and bfloat16 give the rounded results of float, with one rank
-// and with many ranks, with weights, and over many steps of feedback. Compare NVIDIA/Megatron-LM#6199, which asks for
+// and with many ranks, with weights, and over many steps of feedback. Compare NVIDIA/Megatron-LM#6199, which requests
 // sums in float and bfloat16 on the wire.
 #include <pith/collective/g_top_k.hpp>
 #include <pith/collective/hierarchical.hpp>

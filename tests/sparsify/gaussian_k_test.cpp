@@ -19,7 +19,7 @@ double ratio(gaussian_k const& codec, std::vector<double> const& x) {
 }  // namespace
 
 // k is a count of n draws: five standard deviations of it are 5 / sqrt(k). The corrections do not begin within 0.75.
-TEST_CASE("the tails of normal numbers are what was asked for") {
+TEST_CASE("gaussian_k keeps about k entries of normally distributed elements") {
   auto const n = std::size_t{500'000};
   auto const x = normal_vector(n, 1);
   for (double const density : {0.3, 0.1, 0.01, 0.001}) {
@@ -77,7 +77,7 @@ TEST_CASE("recorded gradients have heavier tails: coarse corrections keep less o
   }
 }
 
-TEST_CASE("what too many reach in the end is not sent") {
+TEST_CASE("gaussian_k keeps fewer than 2 k entries, including the largest, if too many pass the final threshold") {
   // Of a uniform distribution nothing is beyond z deviations, and of half the largest more than half.
   auto x = std::vector<double>(10'000);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i + 1) / 10'000;

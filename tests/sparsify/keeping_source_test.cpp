@@ -117,7 +117,7 @@ TEST_CASE_TEMPLATE("residuals kept in the pass that selects are those of two pas
   }
 }
 
-TEST_CASE_TEMPLATE("where nothing finite comes of an element its residual stays", In, float, double, pith::half) {
+TEST_CASE_TEMPLATE("a NaN or infinite gradient element leaves its residual unchanged", In, float, double, pith::half) {
   for (std::size_t const n : {31u, 2000u, 20000u, 70000u}) {
     auto const calm = normal<In>(n, 4);
     for (double const odd : {support::not_a_number, support::infinity, -support::infinity}) {
@@ -186,7 +186,7 @@ TEST_CASE("a bucket that decodes to NaN leaves its residuals as they were") {
   }
 }
 
-TEST_CASE("where candidates were too few such a bucket is off by a rounding at most") {
+TEST_CASE("residuals of a bucket that decodes to NaN change by at most a rounding if candidates were too few") {
   auto const n = std::size_t{70000};
   auto const g = support::misleading(normal<float>(n, 11), 60.0f, 400);
   auto const s = settle_in_bucket(g, normal<float>(n, 12));

@@ -60,7 +60,7 @@ TEST_CASE("indices of every width come back") {
   }
 }
 
-TEST_CASE("what is read from any bytes is below n") {
+TEST_CASE("indices that are decoded from invalid bytes are limited to n - 1") {
   for (std::uint64_t const n : {1u, 2u, 3u, 5u, 100u, 129u, 65537u}) {
     auto const side = bytes(pith::packed_indices().side_bytes(n, 20), std::byte{0xff});
     for (auto const i : decoded(n, 20, side)) CHECK(i == n - 1);

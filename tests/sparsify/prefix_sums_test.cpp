@@ -21,7 +21,7 @@ std::vector<std::uint32_t> random_counts(std::size_t n, std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("what comes before each count is the sum of those before it") {
+TEST_CASE("prefix_sums gives each count the sum of the counts before it and returns the total") {
   for (std::size_t const n : {0u, 1u, 2u, 255u, 256u, 257u, 1000u}) {
     CAPTURE(n);
     auto const counts = random_counts(n, n + 1);

@@ -31,7 +31,7 @@ TEST_CASE("random_blocks takes any input of any size and type") {
   conforms(unbiased_blocks(0.1, 24));
 }
 
-TEST_CASE("one run is drawn from each stratum and what is behind the last run is kept") {
+TEST_CASE("one block from each stratum and the elements after the last whole block are kept") {
   for (std::size_t const n : {1u, 7u, 8u, 9u, 100u, 5000u, 50'003u}) {
     for (std::uint32_t const block : {1u, 7u, 64u, 2048u}) {
       for (double const density : {0.01, 0.4, 1.0}) {
@@ -91,7 +91,7 @@ TEST_CASE_TEMPLATE("unbiased runs are multiplied by the runs of their stratum", 
   CHECK(y[10] == -2);
 }
 
-TEST_CASE("sizes and names and bounds and what is refused") {
+TEST_CASE("kept(), delta(), omega() and name() follow from the parameters, and invalid arguments are refused") {
   CHECK(random_blocks(0.1).kept(10'000) == 15 * 64 + 16);
   CHECK(random_blocks(0.1).kept(63) == 63);
   CHECK(random_blocks(0.1).kept(0) == 0);

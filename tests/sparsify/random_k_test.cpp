@@ -107,7 +107,7 @@ TEST_CASE("all ranks draw alike and steps and tensors do not") {
   CHECK(t.roundtrip(x) != t.roundtrip(x));
 }
 
-TEST_CASE("with draws of their own ranks keep other entries, and decoders know which") {
+TEST_CASE("random_k with own draws keeps different entries on different ranks and equal ones on the same rank") {
   auto const x = numbered(1000);
   auto const drawn = [&](std::uint16_t rank) {
     return indices_of(trial<float, own_k>(own_k(0.1), {1000}, {1, 2, rank}).roundtrip(x));

@@ -38,7 +38,7 @@ TEST_CASE_TEMPLATE("eight numbers by hand", In, float, double, pith::half, pith:
   CHECK(widen(t.roundtrip(x)) == std::vector<double>{0, -7.5, 0, 0, 0, 0, 0, -7.5});
 }
 
-TEST_CASE("from k to 2 k - 1 of a sign are kept, the largest, as their mean") {
+TEST_CASE("the k to 2 k - 1 largest elements of one sign are kept and decode to their mean") {
   auto const n = std::size_t{100'000};
   auto const x = widen(narrow<float>(normal_vector(n, 1)));
   auto t = trial<float, redsync_mean>(redsync_mean(0.01), {n});
@@ -66,7 +66,7 @@ TEST_CASE("a sign whose largest is less than half of the other's loses its turn"
   CHECK(widen(t.roundtrip(of({3, -1.5, 0, 0}))) == std::vector<double>{0, -1.5, 0, 0});
 }
 
-TEST_CASE("what is no number makes the mean none") {
+TEST_CASE("a NaN or infinite element makes the mean of the kept entries NaN") {
   for (double const odd : {not_a_number, infinity, -infinity}) {
     auto const y = decoded(redsync_mean(0.5), {1, -2, odd, 4, 0, 0, 0, -3});
     CHECK(std::isnan(y[2]));
@@ -107,7 +107,7 @@ TEST_CASE("numbers of entries that no encoder writes do no harm") {
   }
 }
 
-TEST_CASE("with feedback both signs are sent in time") {
+TEST_CASE("the decoded values of redsync_mean with feedback average over many steps to the gradient") {
   auto const n = std::size_t{400};
   auto t = trial<float, pith::error_feedback<redsync_mean>>(pith::error_feedback(redsync_mean(0.05)), {n});
   auto const g = normal_vector(n, 7);
@@ -120,7 +120,7 @@ TEST_CASE("with feedback both signs are sent in time") {
   CHECK(square(minus(sum, g)) < 0.05 * square(g));
 }
 
-TEST_CASE("names and bounds and what is refused") {
+TEST_CASE("name() states the density, delta() follows from it, and invalid arguments and sizes are refused") {
   CHECK(redsync_mean(0.01).name() == "redsync_mean(0.01)");
   CHECK(redsync_mean(0.01).at(0.5).name() == "redsync_mean(0.5)");
   CHECK(redsync_mean(0.25).delta({8}) == 1.0 / (4 * 8 * 3));

@@ -15,7 +15,7 @@ TEST_CASE_TEMPLATE("eight numbers by hand", In, float, double, pith::half, pith:
   CHECK(decoded<In>(redsync(0.25), {4, -8, 1, 5, 0, 4.5, -2, 3}) == std::vector<double>{0, -8, 0, 5, 0, 0, 0, 0});
 }
 
-TEST_CASE("from k to 2 k - 1 entries are kept of normal and Laplace numbers, and of cubes") {
+TEST_CASE("redsync keeps from k to 2 k - 1 entries of normal numbers, Laplace numbers and cubes") {
   auto const n = std::size_t{200'000};
   auto cubes = normal_vector(n, 3);
   for (auto& v : cubes) v = v * v * v;

@@ -154,7 +154,7 @@ TEST_CASE("candidates that are too many or too few do not matter") {
   }
 }
 
-TEST_CASE("of a tensor that is nearly all zeros one pass finds what is kept") {
+TEST_CASE("one pass finds the candidates for the k largest elements in a tensor that is nearly all zeros") {
   std::size_t const n = 1u << 18, k = n / 100;
   for (std::size_t const nonzeros : {std::size_t{0}, std::size_t{1}, k - 1, k, k + 1, 2 * k}) {
     CAPTURE(nonzeros);
@@ -193,7 +193,7 @@ TEST_CASE("ties go to the smaller index") {
 
 TEST_CASE("nothing is selected from nothing") { CHECK(select(pith::seq, std::vector<float>{}, 0).indices.empty()); }
 
-TEST_CASE("a selection of one in a hundred takes less than a byte an element") {
+TEST_CASE("a selection of one in a hundred takes less than one byte per element") {
   auto const bytes = [](std::uint64_t n, std::uint64_t k) {
     return pith::ext::select_scratch_bytes<pith::ext::plain_source<float>>(n, k);
   };

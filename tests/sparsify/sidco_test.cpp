@@ -39,7 +39,7 @@ TEST_CASE("a density that is no share is refused before it is used") {
 
 // What an exponential fit keeps of n exponential numbers is a count of about k draws, and the mean that was fitted has
 // its own error, ln(n / k) / sqrt(n) of k: within 2 % or four standard deviations.
-TEST_CASE("one exponential stage keeps what was asked for of Laplace numbers") {
+TEST_CASE("one exponential stage keeps about k of Laplace numbers") {
   auto const x = laplace_vector(2'000'000, 1);
   for (double const density : {0.3, 0.1, 0.01, 0.001}) {
     CAPTURE(density);
@@ -48,7 +48,7 @@ TEST_CASE("one exponential stage keeps what was asked for of Laplace numbers") {
   }
 }
 
-TEST_CASE("of normal numbers one exponential stage keeps too few, and stages make it good") {
+TEST_CASE("one exponential stage keeps too few of normal numbers, and three or five stages keep about k") {
   auto const x = normal_vector(1'000'000, 2);
   CHECK(ratio(sidco(0.1, options::exponential, 1), x) < 0.8);
   CHECK(ratio(sidco(0.01, options::exponential, 1), x) < 0.1);
@@ -74,8 +74,8 @@ TEST_CASE("a gamma fit is that of gamma numbers, a Pareto one that of long tails
   CHECK(ratio(sidco(0.1, options::exponential, 1), squares) > 1.2);
 }
 
-TEST_CASE_TEMPLATE("what is learnt keeps the mean within a fifth", C, sidco<>, sidco<magnitudes::pareto>,
-                   sidco<magnitudes::gamma>) {
+TEST_CASE_TEMPLATE("the learnt number of stages keeps the mean number of entries within a fifth of k", C, sidco<>,
+                   sidco<magnitudes::pareto>, sidco<magnitudes::gamma>) {
   for (double const density : {0.1, 0.01, 0.001}) {
     CAPTURE(density);
     CHECK(std::abs(learnt(C(density), normal_vector(200'000, 4)) - 1) < 0.2);
@@ -103,7 +103,7 @@ TEST_CASE("a number of stages that is said is not changed") {
         doctest::Approx(ratio(sidco(0.01, options::exponential, 1), x)));
 }
 
-TEST_CASE("what survived another pass is no news to a fit above its smallest") {
+TEST_CASE("a fit to the survivors of another stage keeps the requested fraction of them") {
   auto const x = laplace_vector(1'000'000, 7);
   auto survivors = std::vector<double>();
   for (auto const v : decoded(sidco(0.1, options::exponential, 1), x)) {

@@ -31,7 +31,7 @@ TEST_CASE("strata begin at the quotients that a division gives") {
   }
 }
 
-TEST_CASE("what is drawn is a word of the stratum times its width") {
+TEST_CASE("each draw is the start of the stratum plus its width times a random 32-bit fraction") {
   std::uint64_t const step = 5;
   auto const of = pith::detail::strata{pith::draws({.step = &step, .seed = 3}), 1'000'003, 4'321};
   auto to = pith::detail::drawn_strata<64>();

@@ -63,7 +63,7 @@ TEST_CASE_TEMPLATE("estimators take any input of any size and type", C, ESTIMATO
   conforms(C(0.02), {{8192}, {16384}, {16385}, {40000}});
 }
 
-TEST_CASE_TEMPLATE("what is kept is the largest, whatever is in the tensor", C, ESTIMATORS) {
+TEST_CASE_TEMPLATE("estimators keep the largest elements of any tensor", C, ESTIMATORS) {
   for (std::size_t const n : {1u, 2u, 7u, 100u, 2049u, 16385u, 40000u}) {
     auto x = widen(narrow<float>(normal_vector(n, n)));
     for (double const density : {0.001, 0.05, 0.3, 1.0}) {
@@ -95,7 +95,7 @@ TEST_CASE_TEMPLATE("a tensor of few numbers is sent whole", C, ESTIMATORS) {
   CHECK(decoded(C(0.01), x) == x);
 }
 
-TEST_CASE_TEMPLATE("about as many as were asked for are kept of normal numbers", C, ESTIMATORS) {
+TEST_CASE_TEMPLATE("estimators keep about as many normal numbers as the density requests", C, ESTIMATORS) {
   auto const n = std::size_t{200'000};
   auto const x = narrow<float>(normal_vector(n, 3));
   for (double const density : {0.2, 0.01}) {
@@ -108,7 +108,7 @@ TEST_CASE_TEMPLATE("about as many as were asked for are kept of normal numbers",
   }
 }
 
-TEST_CASE_TEMPLATE("of a larger density the threshold is lower", C, ESTIMATORS) {
+TEST_CASE_TEMPLATE("estimators with a larger density keep at least as many entries", C, ESTIMATORS) {
   auto const x = normal_vector(30'000, 9);
   std::size_t before = 0;
   for (double const density : {0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.9}) {
@@ -177,7 +177,7 @@ TEST_CASE_TEMPLATE("a count that no encoder writes is no more than the capacity"
   }
 }
 
-TEST_CASE_TEMPLATE("what was sent and what is kept add up to the gradients", C, ESTIMATORS) {
+TEST_CASE_TEMPLATE("the decoded values and the residual add up to the gradients", C, ESTIMATORS) {
   auto const n = std::size_t{500};
   auto t = trial<double, pith::error_feedback<C>>(pith::error_feedback(C(0.05)), {n});
   auto random = std::mt19937_64(42);
@@ -194,7 +194,7 @@ TEST_CASE_TEMPLATE("what was sent and what is kept add up to the gradients", C, 
   CHECK(nonzeros(std::vector<double>(residual.data(), residual.data() + n)) < n / 2);
 }
 
-TEST_CASE("names and bounds and what is refused") {
+TEST_CASE("name() states the parameters, capacity() and delta() follow from them, and invalid arguments are refused") {
   CHECK(redsync(0.01).name() == "redsync(0.01)");
   CHECK(gaussian_k(0.01).name() == "gaussian_k(0.01)");
   CHECK(gaussian_k(0.01, pith::correction::fine).at(0.5).name() == "gaussian_k(0.5,fine)");

@@ -82,7 +82,7 @@ TEST_CASE_TEMPLATE("six numbers by hand", In, float, double, pith::half, pith::b
   CHECK(widen(t.decompress(payload)) == std::vector<double>{0, -8, 2, 0, 4, 0});
 }
 
-TEST_CASE("what overflows is left out or everything is sent") {
+TEST_CASE("elements beyond the capacity are left out, or the whole tensor is sent with the option dense") {
   auto const x = std::vector<double>{3, -3, 1, 5, 4, 0, 0, 0, 0, 0};
   CHECK(decoded(threshold(2, 0.2), x) == std::vector<double>{3, -3, 0, 0, 0, 0, 0, 0, 0, 0});
   CHECK(decoded(dense(2, 0.2), x) == x);
@@ -92,7 +92,7 @@ TEST_CASE("what overflows is left out or everything is sent") {
                         {10}) == 10);
 }
 
-TEST_CASE_TEMPLATE("what is kept is what a loop keeps", In, float, double, pith::half, pith::bfloat16) {
+TEST_CASE_TEMPLATE("threshold keeps the same elements as a plain loop", In, float, double, pith::half, pith::bfloat16) {
   for (std::size_t const n : {1u, 7u, 100u, 2049u, 8192u, 8193u, 30000u}) {
     auto const x = widen(narrow<In>(normal_vector(n, n)));
     for (double const tau : {0.25, 0.7, 1.5, 100.0}) {
@@ -143,7 +143,7 @@ TEST_CASE("a count that no encoder writes is no more than the capacity") {
   }
 }
 
-TEST_CASE_TEMPLATE("with error feedback what overflows is sent later", C, threshold<>, dense) {
+TEST_CASE_TEMPLATE("elements beyond the capacity are sent in later steps with error feedback", C, threshold<>, dense) {
   auto const n = std::size_t{1000};
   auto t = trial<float, pith::error_feedback<C>>(pith::error_feedback(C(0.5, 0.05)), {n});
   auto& residual = std::get<1>(t.state().local().each).residual;
@@ -155,7 +155,7 @@ TEST_CASE_TEMPLATE("with error feedback what overflows is sent later", C, thresh
   CHECK(reaching(widen(std::vector<float>(residual.data(), residual.data() + n)), 0.5) == 0);
 }
 
-TEST_CASE_TEMPLATE("what was sent and what is kept add up to the gradients", C, threshold<>, dense) {
+TEST_CASE_TEMPLATE("the decoded values and the residual add up to the gradients", C, threshold<>, dense) {
   auto const n = std::size_t{500};
   auto t = trial<double, pith::error_feedback<C>>(pith::error_feedback(C(0.5, 0.1)), {n});
   auto random = std::mt19937_64(42);
@@ -186,7 +186,7 @@ TEST_CASE("a quantizer follows") {
   CHECK(y == std::vector<double>{2.5, 0, -2.5, 0, 0, 0, 0, 0});  // the mean of four places
 }
 
-TEST_CASE("names and bounds and what is refused") {
+TEST_CASE("name() states the parameters, error_bound() follows from them, and invalid arguments are refused") {
   CHECK(threshold(0.5).name() == "threshold(0.5)");
   CHECK(threshold(0.5, 0.1).name() == "threshold(0.5,0.1)");
   CHECK(dense(0.5, 0.1).name() == "threshold(0.5,0.1,dense)");

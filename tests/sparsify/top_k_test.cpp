@@ -74,7 +74,7 @@ TEST_CASE("ties go to the smaller index") {
   CHECK(decoded(top_k(0.34), {3, 3, 3}) == std::vector<double>{3, 0, 0});
 }
 
-TEST_CASE_TEMPLATE("what is kept is what a sort keeps", In, float, double, pith::half, pith::bfloat16) {
+TEST_CASE_TEMPLATE("top_k keeps the same elements as a sort", In, float, double, pith::half, pith::bfloat16) {
   for (std::size_t const n : {1u, 2u, 7u, 100u, 1000u}) {
     auto const x = widen(narrow<In>(normal_vector(n, n)));  // narrow types have ties
     for (double const density : {0.001, 0.01, 0.3, 0.77, 1.0}) {
@@ -94,11 +94,11 @@ TEST_CASE("NaN and then infinity count as largest") {
   CHECK(decoded(top_k(0.25), {1, infinity, 3, 4})[1] == infinity);
 }
 
-TEST_CASE("subnormal numbers are told apart") {
+TEST_CASE("top_k orders subnormal numbers by magnitude") {
   CHECK(decoded(top_k(0.5), {0x1p-149, -0x1p-148, 0, 0x1p-140}) == std::vector<double>{0, -0x1p-148, 0, 0x1p-140});
 }
 
-TEST_CASE("the error is what was not kept and equal entries meet delta") {
+TEST_CASE("the squared error is within the bound of delta, and equal elements meet the bound") {
   auto const x = normal_vector(1000, 81);
   auto const y = decoded(top_k(0.1), x);
   auto const error = square(minus(widen(narrow<float>(x)), y));
@@ -109,7 +109,7 @@ TEST_CASE("the error is what was not kept and equal entries meet delta") {
   CHECK(top_k(0.1).delta({0}) == 1);
 }
 
-TEST_CASE("a smaller density of what was kept is that density of all") {
+TEST_CASE("top_k with a smaller density selects the same entries from kept entries as from the whole tensor") {
   for (std::uint64_t seed = 1; seed < 20; ++seed) {
     auto const x = widen(narrow<pith::bfloat16>(normal_vector(200, seed)));
     auto const many = top_k(0.3);

@@ -389,7 +389,7 @@ TEST_CASE("omega multiplies and delta multiplies") {
   CHECK(quantize.omega(n) <= 128 / (4.0 * 127 * 127) * (1 + 0x1p-13));
 }
 
-TEST_CASE("at changes the one rate that there is") {
+TEST_CASE("a call of at() changes the one adjustable rate of a chain inside feedback and bypass") {
   auto const codec = pith::error_feedback(pith::top_k(0.5) | pith::qsgd<8>());
   CHECK(codec.at(0.25).name() == pith::error_feedback(pith::top_k(0.25) | pith::qsgd<8>()).name());
   CHECK(pith::bypass(codec, 8).at(0.25).name() == pith::bypass(codec.at(0.25), 8).name());
@@ -401,7 +401,7 @@ TEST_CASE("a feedback that cannot contract is refused when its state is made") {
   CHECK_NOTHROW(pith::make_state<float>(pith::seq, pith::error_feedback(pith::damped(pith::qsgd<2>())), {1024}));
 }
 
-TEST_CASE("a variable-rate stage counts what it emits, wherever it stands") {
+TEST_CASE("a variable-rate stage counts its emitted elements at any position in a chain") {
   auto const x = std::vector<float>{0, 3, -1, -4, 0.5f, 2, 0, 0};
   CHECK(through(hard_threshold(1), x) == std::vector<float>{0, 3, 0, -4, 0, 2, 0, 0});
   CHECK(through(hard_threshold(1, 2), x) == std::vector<float>{0, 3, 0, -4, 0, 0, 0, 0});
@@ -469,7 +469,7 @@ TEST_CASE("feedback commits once, after the last of two rounds") {
   CHECK(record < 0.84);  // a residual is below a unit u = max|p| / 7 <= (5 + u) / 7
 }
 
-TEST_CASE("what is exact needs no feedback and is not settled") {
+TEST_CASE("ef21 around a lossless codec returns the gradients unchanged") {
   auto rank = alone(pith::error_feedback(pith::identity(), ef21()), 2);
   CHECK(rank.step({1, 3}) == std::vector<float>{1, 3});
   CHECK(rank.step({2, 3}) == std::vector<float>{2, 3});

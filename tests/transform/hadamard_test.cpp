@@ -61,7 +61,7 @@ TEST_CASE("signs are drawn again in each step and are the same on all ranks") {
   CHECK(rotated(x, hadamard(64), 1) != rotated(x, hadamard(64), 2));
 }
 
-TEST_CASE("a quantizer loses less of what was rotated where few values are large") {
+TEST_CASE("a rotation reduces the quantization error of a tensor with few large values") {
   auto x = narrow<double>(normal_vector(4096, 5));
   for (std::size_t i = 0; i < x.size(); i += 64) x[i] *= 100;
   auto const loss = [&](auto const& codec) {

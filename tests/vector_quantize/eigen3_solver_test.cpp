@@ -17,7 +17,7 @@ TEST_CASE("matrices of all sizes have their vectors, in order; so have equal eig
   solves(eigen3_solver());
 }
 
-TEST_CASE("as many vectors as are asked for, once the values are known") { counts(eigen3_solver()); }
+TEST_CASE("a solver returns as many eigenvectors as its callback requests") { counts(eigen3_solver()); }
 
 TEST_CASE("a basis is the same one but for rounding, by either route") {
   for (std::size_t const count : {3u, 12u}) {  // 15 samples of 24 elements, and 60

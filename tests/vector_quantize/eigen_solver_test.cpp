@@ -35,4 +35,4 @@ TEST_CASE("the spectrum is that of Jacobi's rotations, whatever the scale") {
   }
 }
 
-TEST_CASE("as many vectors as are asked for, once the values are known") { counts(householder_qr()); }
+TEST_CASE("a solver returns as many eigenvectors as its callback requests") { counts(householder_qr()); }

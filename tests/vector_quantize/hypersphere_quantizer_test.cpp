@@ -71,7 +71,7 @@ TEST_CASE("an omega of evenly spread words is met, and many words err by less th
   CHECK(many < 5.5);
 }
 
-TEST_CASE("what is no number leaves none of its run") {
+TEST_CASE("an infinite element makes its run NaN or zero and leaves the next run unchanged") {
   auto const y = decoded(hypersphere_quantizer<3>(codebook::axes(4)), {1, infinity, 2, 3, 0, 5, 0, 0});
   for (std::size_t i = 0; i < 4; ++i) CHECK((std::isnan(y[i]) || y[i] == 0));
   CHECK(std::any_of(y.begin(), y.begin() + 4, [](double v) { return std::isnan(v); }));
@@ -100,7 +100,7 @@ TEST_CASE("damped it can be fed back") {
   CHECK(square(minus(sum, g)) < 0.01 * square(g));
 }
 
-TEST_CASE("names and what is refused") {
+TEST_CASE("name() states the bits and the dimension, and invalid codebooks are refused") {
   CHECK(hypersphere_quantizer<3>(codebook::axes(4)).name().rfind("hypersphere_quantizer<3>(4,", 0) == 0);
   CHECK_THROWS_WITH_AS(hypersphere_quantizer<4>(codebook::axes(4)),
                        "pith::hypersphere_quantizer<4>: the codebook must have 8 words, got 4", std::invalid_argument);

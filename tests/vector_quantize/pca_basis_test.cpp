@@ -81,7 +81,7 @@ TEST_CASE("a worked example: points on a line through their mean") {
   CHECK(std::abs(basis.eigenvalues()[1]) <= 1e-15);
 }
 
-TEST_CASE("what a basis loses of its samples is the sum of the eigenvalues that were dropped") {
+TEST_CASE("the error of a basis on its samples is the sum of the dropped eigenvalues") {
   // Sums of some 10^3 squares in double, and a spectrum that is right to 10 K roundings of the largest eigenvalue.
   for (auto const which : {sampled::all_slices, sampled::first_slice}) {
     for (auto const about : {centring::each_slice, centring::shared}) {
@@ -191,7 +191,7 @@ TEST_CASE("another solver may take the place of ours") {
   CHECK(theirs.save() == pca_basis::fit(samples, {.components = 1}).save());
 }
 
-TEST_CASE("what was saved is the same basis again") {
+TEST_CASE("load() restores a saved basis") {
   auto samples = slice_samples<float>(3 * 4 * 9, 20, pith::slice_order::oihw(4, 3, 9));
   for (unsigned t = 0; t < 9; ++t) samples.add(pith::span<float const>(narrow<float>(correlated(108, 20, 3, t))));
   auto const basis = pca_basis::fit(samples);

@@ -70,7 +70,7 @@ constexpr auto kernel = pith::conv_shape{6, 5, 3, 3};
 
 }  // namespace
 
-TEST_CASE("a worked example: what is sent, and what is added behind it") {
+TEST_CASE("the payload of a worked example is its component, which decodes to a point on the line") {
   // A plane along (0.6, 0.8) through (1, 2): of (4, 6) the component is 7.2, and of the mean 2.2.
   auto samples = slice_samples<double>(2, 2);
   for (double const t : {-1.0, 0.0, 1.0}) samples.add(pith::span<double const>(std::vector{1 + 0.6 * t, 2 + 0.8 * t}));
@@ -85,7 +85,7 @@ TEST_CASE("a worked example: what is sent, and what is added behind it") {
   CHECK(y[1] == doctest::Approx(2 + 5 * 0.8).epsilon(1e-14));
 }
 
-TEST_CASE("in double, ranks receive the projection of their mean: aligned, with a short last slice, permuted, shared") {
+TEST_CASE("ranks receive the projection of their mean in double, for any slice size, order and centring") {
   // Sums of 24 + 7 products of numbers below 16, and as many of the oracle.
   auto const bound = 1e-12;
   struct {
@@ -127,7 +127,7 @@ TEST_CASE_TEMPLATE("narrow elements are projected in float", In, float, pith::ha
   }
 }
 
-TEST_CASE("with all directions nothing is lost") {
+TEST_CASE("pca with all directions is lossless up to rounding") {
   // 32 samples of 16 elements; the tail's 4 zeros have no variance, so that 16 directions hold all.
   auto const basis = basis_of(60, 16, {.lambda = 0}, {}, 40);
   REQUIRE(basis.components() == 16);
@@ -232,7 +232,7 @@ void conserves(C const& codec, std::size_t n, unsigned ranks, double bound, doub
 
 }  // namespace
 
-TEST_CASE("feedback on an affine codec: what was received and what is kept add up to what was given") {
+TEST_CASE("the received means and the residuals of feedback on an affine codec add up to the gradients") {
   auto const basis = std::make_shared<pca_basis const>(basis_of(100, 24, {.components = 4}));
   // Numbers stay below 64; a step rounds some ten of them to float on each rank, N (D(z) - D(0)) N times as large.
   for (unsigned const ranks : {1u, 2u, 3u, 4u}) {
@@ -243,7 +243,7 @@ TEST_CASE("feedback on an affine codec: what was received and what is kept add u
   }
 }
 
-TEST_CASE("narrow sums are conserved too: what their rounding loses is kept by nobody") {
+TEST_CASE("feedback with sums in half conserves the gradients up to the rounding of the sums") {
   // A sum of N halves below 64 rounds N - 1 times to 2^-5 at most, which D does not stretch: sqrt(4) of 4 components.
   auto const basis = std::make_shared<pca_basis const>(basis_of(100, 24, {.components = 4}));
   for (unsigned const ranks : {2u, 4u})
@@ -271,7 +271,7 @@ TEST_CASE("a chain that is known at run time only is affine as its stages are") 
   conserves(chain, 100, 3, 5 * 10 * 3 * 64 * 0x1p-24);
 }
 
-TEST_CASE("a ring that encodes again at each rank gives what the sum gives") {
+TEST_CASE("a ring that re-encodes at each rank yields the projection of the mean, and a mean per slice is refused") {
   auto const basis =
       std::make_shared<pca_basis const>(basis_of(4096, 64, {.components = 9, .about = pith::centring::shared}));
   for (unsigned const ranks : {1u, 2u, 4u}) {
@@ -283,7 +283,7 @@ TEST_CASE("a ring that encodes again at each rank gives what the sum gives") {
                   std::invalid_argument);
 }
 
-TEST_CASE("quantizers take what it emits") {
+TEST_CASE("quantizers after pca yield equal means on all ranks, and more bits give smaller errors") {
   auto const basis = std::make_shared<pca_basis const>(basis_of(96, 24, {.components = 6}));
   auto const x = gradients_of<float>(96, 24, 3);
   auto const exact = projected(*basis, true_mean(x));
@@ -347,8 +347,8 @@ void sums_components(Tail const& tail, std::size_t n, unsigned ranks) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("what is summed is what the components would be by themselves, bit for bit", In, float, double,
-                   pith::half, pith::bfloat16) {
+TEST_CASE_TEMPLATE("pca before a summed quantizer decodes the exchanged mean of the components alone, bit for bit", In,
+                   float, double, pith::half, pith::bfloat16) {
   for (unsigned const ranks : {1u, 2u, 3u, 4u}) {
     for (std::size_t const n : {100u, 96u, 1u}) {
       sums_components<In>(pith::summed_terngrad(), n, ranks);

@@ -78,7 +78,7 @@ TEST_CASE("runs become the words that a loop finds") {
   }
 }
 
-TEST_CASE("of its own samples it loses what k-means lost, and more words lose less") {
+TEST_CASE("the error on the fitted samples equals that of k-means and decreases with more words") {
   auto const samples = normal_floats(20'000, 3);
   double before = 1;
   auto const check = [&](auto bits) {
@@ -126,7 +126,7 @@ TEST_CASE("more words than samples, and equal samples, are no harm") {
   CHECK(fitted(std::vector<float>(64, -3), 4, 4).distortion == doctest::Approx(0));
 }
 
-TEST_CASE("what is no number leaves none") {
+TEST_CASE("a NaN or infinite element makes the whole tensor NaN") {
   auto const codec = product_quantizer<4>(fitted(normal_floats(400, 7), 4, 16).words);
   for (double const odd : {not_a_number, infinity, -infinity}) {
     auto x = normal_vector(20, 8);
@@ -152,7 +152,7 @@ TEST_CASE("a rotation goes before it") {
   CHECK(square(minus(decoded(codec, spike), spike)) < 0.25 * square(spike));
 }
 
-TEST_CASE("names and what is refused") {
+TEST_CASE("name() identifies the codebook, and invalid codebooks and samples are refused") {
   auto const name = product_quantizer<1>(codebook(2, {1, 1, 0, 0})).name();
   CHECK(name.rfind("product_quantizer<1>(2,", 0) == 0);
   CHECK(name != product_quantizer<1>(codebook(2, {1, 1, 0, 1})).name());

@@ -113,13 +113,13 @@ void opens_what_was_sealed(any<In> const& codec) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("what is opened is what decompress gives", In, float, double, pith::half, pith::bfloat16) {
+TEST_CASE_TEMPLATE("open decodes a frame to the values of decompress", In, float, double, pith::half, pith::bfloat16) {
   opens_what_was_sealed<In>(pith::identity());
   opens_what_was_sealed<In>(pith::cast<pith::half>());
   opens_what_was_sealed<In>(pith::bypass(pith::error_feedback(pith::top_k(0.1) | pith::qsgd<4>()), 129));
 }
 
-TEST_CASE("and so it is of every codec that text says") {
+TEST_CASE("open decodes a frame of any parsed codec to the values of decompress") {
   for (auto const* text :
        {"identity", "cast<half>", "scaled_sign", "qsgd<4>", "top_k(0.1)", "random_k(0.2)", "power_sgd(2)",
         "top_k(0.2)|qsgd<8>", "ef(top_k(0.1)|qsgd<4>)", "bypass(ef(scaled_sign),1000)"}) {
@@ -127,7 +127,7 @@ TEST_CASE("and so it is of every codec that text says") {
   }
 }
 
-TEST_CASE("the header tells a reader all that it needs") {
+TEST_CASE("the header states the codec, tensor, step and owner, which suffice to open the frame") {
   auto sender = desk<float>("random_k(0.1)", {60, 6}, {42, 9, 2});
   sender.seal(gradient(60));
   auto const frame = sender.seal(gradient(60));
@@ -187,7 +187,7 @@ TEST_CASE("every single-bit flip of a frame is an error and leaves the gradient 
   CHECK(!same_bytes(x, before));
 }
 
-TEST_CASE("each thing that can be wrong is named with what it must be and what it is") {
+TEST_CASE("open refuses a frame that does not match and states the expected and the actual value") {
   auto d = desk<float>("qsgd<8>", {100});
   auto const frame = d.seal(gradient(100));
   auto longer = frame, shorter = frame, other = frame;
@@ -211,7 +211,7 @@ TEST_CASE("each thing that can be wrong is named with what it must be and what i
             "pith::wire::open: the payload must have 108 bytes, got 12");
 }
 
-TEST_CASE("a header that is none says so, even if its checksum is right") {
+TEST_CASE("bytes that are no header are refused with this reason, even if their checksum is right") {
   auto d = desk<float>("qsgd<8>", {100});
   auto const frame = d.seal(gradient(100));
   auto flipped = frame;

@@ -3,7 +3,7 @@
 
 #include "wire/golden_frames.hpp"
 
-TEST_CASE_TEMPLATE("golden frames decode to their values and are what their inputs encode to", In, double, pith::half,
-                   pith::bfloat16) {
+TEST_CASE_TEMPLATE("golden frames decode to their stored values, and their inputs encode to the same frames", In,
+                   double, pith::half, pith::bfloat16) {
   support::check_golden_frames<In>();
 }

@@ -10,7 +10,7 @@
 using namespace support;
 namespace wire = pith::wire;
 
-TEST_CASE("golden frames of floats decode to their values and are what their inputs encode to") {
+TEST_CASE("golden frames of floats decode to their stored values, and their inputs encode to the same frames") {
   check_golden_frames<float>();
 }
 
