@@ -5,9 +5,6 @@
 #include <pith/codec/state.hpp>
 #include <pith/core/error.hpp>
 
-#include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -18,10 +15,15 @@ namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The size of an element type in bytes; 0 for an unknown type.
 inline std::size_t element_bytes(std::string_view element) {
-  constexpr auto sizes = std::to_array<std::pair<std::string_view, std::size_t>>(
-      {{"float", 4}, {"double", 8}, {"half", 2}, {"bfloat16", 2}, {"uint32", 4}, {"uint64", 8}, {"byte", 1}});
-  auto const* const found = std::ranges::find(sizes, element, [](auto const& s) { return s.first; });
-  return found == sizes.end() ? 0 : found->second;
+  struct type {
+    std::string_view name;
+    std::size_t bytes;
+  };
+  constexpr type types[] = {{"float", 4},  {"double", 8}, {"half", 2}, {"bfloat16", 2},
+                            {"uint32", 4}, {"uint64", 8}, {"byte", 1}};
+  for (auto const& t : types)
+    if (t.name == element) return t.bytes;
+  return 0;
 }
 
 /// The words of a line, separated by blanks.
@@ -35,12 +37,12 @@ inline std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-/// The number in a word, or 0 if the word is not a number. Callers detect such a word: they format the parsed line
-/// again and compare the text with the original line.
+/// The number in a word, or any number if the word is not a number or too large. Callers detect such a word: they format
+/// the parsed line again and compare the text with the original line.
 template <class N>
 N number_in(std::string_view word) {
   auto number = N();
-  std::from_chars(word.data(), word.data() + word.size(), number);
+  for (auto const digit : word) number = static_cast<N>(10 * number + static_cast<N>(digit - '0'));
   return number;
 }
 
@@ -59,11 +61,12 @@ inline std::pair<unsigned, unsigned> rank_of(char const* call, std::string_view 
 inline field_form field_of(char const* call, std::string_view line) {
   auto words = words_of(line);
   words.resize(8);
-  auto const* const kind = std::ranges::find(field_kinds, words[1]);
-  auto const is_known = kind != field_kinds.end() && element_bytes(words[2]) > 0;
+  std::size_t kind = 0;
+  while (kind < field_kinds.size() && field_kinds[kind] != words[1]) ++kind;
+  auto const is_known = kind < field_kinds.size() && element_bytes(words[2]) > 0;
   auto const form =
-      field_form{is_known ? field_kind(kind - field_kinds.begin()) : field_kind(), words[2],
-                 number_in<std::uint64_t>(words[3]), number_in<unsigned>(words[5]), number_in<std::uint64_t>(words[7])};
+      field_form{is_known ? static_cast<field_kind>(kind) : field_kind(), words[2], number_in<std::uint64_t>(words[3]),
+                 number_in<unsigned>(words[5]), number_in<std::uint64_t>(words[7])};
   require_line(call, is_known && form.places > 0 && line == field_line(form),
                "field KIND ELEMENT COUNT places PLACES granule GRANULE", line);
   return form;

@@ -10,8 +10,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <functional>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -67,8 +65,11 @@ inline state_sections sections_of(char const* call, saved_parts const& saved) {
 /// The indices of a list in the order of its sorted names. Equal names stay in the order of the list.
 inline std::vector<std::size_t> sorted_by_name(std::vector<std::string_view> const& names) {
   auto order = std::vector<std::size_t>(names.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::less(), [&](std::size_t i) { return names[i]; });
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    auto const compared = names[a].compare(names[b]);
+    return compared < 0 || (compared == 0 && a < b);
+  });
   return order;
 }
 
