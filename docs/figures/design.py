@@ -18,12 +18,13 @@ STEP = [
 ]
 # Folders of include/pith: a row includes only itself and rows below.
 FOLDERS = [
-    [("registry", "codecs from text"), ("control", "rates that change"), ("plan", "predicted and measured times")],
-    [("exchange", "gradient_exchange, two_shot, ring, hierarchical, reshard, ...")],
-    [("comm", "communicators"), ("wire", "frames, verified payloads")],
-    [("quantize   sparsify   transform   lowrank   vector   coding   feedback   reference", "methods: one header each")],
+    [("registry", "codecs from text"), ("control", "rates that change"), ("cost_model", "predicted and measured times")],
+    [("exchange", "gradient_exchange, all_reduce_mean, reshard, ...")],
+    [("collective", "codecs with their own rounds: two_shot, ring, hierarchical, ...")],
+    [("quantize   sparsify   transform   lowrank   vector_quantize   feedback   comparison", "methods: one header each")],
+    [("adaptor", "codecs around a codec"), ("wire", "frames"), ("comm", "communicators")],
     [("codec", "stages, chains, rounds, states"), ("exec", "seq, par, CUDA, Thrust")],
-    [("core", "value views, shapes, executors, teams, random numbers, sums"), ("ext", "sources and sinks of values")],
+    [("core", "value views, sources and sinks, shapes, executors, teams, random numbers, sums")],
 ]
 WIDTH, MARGIN, GAP = 1000, 20, 16
 

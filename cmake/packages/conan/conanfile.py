@@ -17,7 +17,7 @@ class Pith(ConanFile):
 
     def export_sources(self):
         checkout = Path(self.recipe_folder).parents[2]
-        for pattern in "CMakeLists.txt", "LICENSE", "cmake/*.cmake", "include/*":
+        for pattern in "CMakeLists.txt", "LICENSE", "cmake/*.cmake", "cmake/runtime/*", "include/*":
             copy(self, pattern, checkout, self.export_sources_folder)
 
     def layout(self):
