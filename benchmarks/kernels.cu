@@ -67,7 +67,7 @@ struct scaled_sign_decode_sum4 : dequantize_block<scaled_sign_rule, sink, float,
 
 //   bytes    4
 //   by_hand  4.3
-//   tally    8: 2 LD.128
+//   count_into  8: 2 LD.128
 struct top_k_digits : with_last_block<count_digits<plain>, fix_digit<plain>> {};
 
 //   bytes    4.08

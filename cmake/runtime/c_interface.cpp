@@ -2,8 +2,8 @@
 #include <pith/comm/self.hpp>
 #include <pith/exchange/reshard.hpp>
 #include <pith/runtime/gradient_exchange.hpp>
-#include "c_calls.hpp"
 #include <pith/version.hpp>
+#include "c_calls.hpp"
 
 #include <cstddef>
 #include <cstdint>

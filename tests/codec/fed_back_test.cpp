@@ -29,7 +29,7 @@ TEST_CASE("fed_back() returns the gradient minus the received mean on one rank")
   }
 }
 
-TEST_CASE("used_bytes is below the payload size of threshold, equals that of top_k, and refuses a short payload") {
+TEST_CASE("fed_back() is empty without feedback, and has two values per element with momentum correction") {
   auto comm = pith::self_communicator();
   auto const kept = [&](std::string const& text) {
     auto ex = pith::make_exchange<float>(pith::seq, comm, {{"weight", {100}}}, pith::parse<float>(text));
@@ -40,7 +40,7 @@ TEST_CASE("used_bytes is below the payload size of threshold, equals that of top
   CHECK(kept("ef(top_k(0.1),momentum_correction(0.9))") == 200);
 }
 
-TEST_CASE("fed_back() is empty without feedback, and has two values per element with momentum correction") {
+TEST_CASE("used_bytes is below the payload size of threshold, equals that of top_k, and refuses a short payload") {
   auto x = std::vector<float>(100);
   for (std::size_t i = 0; i < 7; ++i) x[i * 3] = 5;
   auto const used = [&](auto const& codec) {

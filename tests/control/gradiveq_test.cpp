@@ -395,6 +395,7 @@ TEST_CASE("a refused call of a schedule changes nothing, in any phase, between s
   auto few = std::vector<float>(7);
   auto const refusals = std::vector<std::pair<bool, std::function<void(schedule&, std::vector<float>&)>>>{
       {false, [&](schedule& s, auto&) { s.begin(few); }},
+      {false, [](schedule& s, auto&) { s.wait(); }},
       {false, [](schedule& s, auto&) { s.import_state({}); }},
       {false,
        [](schedule& s, auto&) {

@@ -20,7 +20,7 @@ readers = {
                r"require_success|require_count|gather_counts|collect_pairs|adopt_begins|mean_begin|regions|take_basis|"
                r"share_bases|largest_count|words",
 }
-STATES = "comm/|exchange/|control/|vector/|core/detail/host_bytes"  # the folders of functions that read states
+STATES = "comm/|exchange/|collective/|control/|vector_quantize/|core/detail/host_bytes"  # the folders of functions that read states
 kinds = {kind: re.compile(names) for kind, names in readers.items()}
 
 

@@ -105,7 +105,7 @@ static_assert(row_of<pith::cast<pith::half>> == row{.sum = true, .contractive = 
 static_assert(stages<pith::top_k<>>);
 static_assert(row_of<pith::top_k<>> == row{.projection = true, .contractive = true, .rate = true});
 
-// Random-k: of a shared seed, unscaled and scaled, and of each rank's own. Nestable in law only.
+// Random-k: of a shared seed, unscaled and scaled, and of each rank's own.
 static_assert(stages<pith::random_k<>, unbiased_random_k, own_random_k>);
 static_assert(row_of<pith::random_k<>> == row{.sum = true, .projection = true, .contractive = true, .rate = true});
 static_assert(row_of<unbiased_random_k> == row{.sum = true, .unbiased = true, .rate = true});

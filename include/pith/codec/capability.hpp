@@ -10,7 +10,7 @@
 namespace pith { inline namespace PITH_ABI {
 
 /// The form in which the transport may add payloads. C encodes, D decodes, x_i is the input of rank i, and N is the
-/// number of ranks. If the transport averages payloads (transport::mean), no rank divides by N.
+/// number of ranks. If the transport averages payloads (transport::all_reduce_mean), no rank divides by N.
 enum class sum_form {
   none,    ///< not summable
   encode,  ///< C(mean x_i) = mean C(x_i). Each rank decodes the sum, then divides by N

@@ -122,8 +122,8 @@ class reproducible_sums : public detail::communicator_adaptor<Comm> {
   template <class R>
   class request {
    public:
-    request(reproducible_sums& whose, span<std::byte> x, std::unique_ptr<parts> memory, R gathered)
-        : whose_(&whose), x_(x), memory_(std::move(memory)), gathered_(std::move(gathered)) {}
+    request(reproducible_sums& owner, span<std::byte> x, std::unique_ptr<parts> memory, R gathered)
+        : owner_(&owner), x_(x), memory_(std::move(memory)), gathered_(std::move(gathered)) {}
     request(request&&) noexcept = default;
     request& operator=(request&&) = delete;
     ~request() {
@@ -148,14 +148,14 @@ class reproducible_sums : public detail::communicator_adaptor<Comm> {
     bool finish(F const& is_done) try {
       if (!is_done()) return false;
       if (!x_.empty()) std::memcpy(x_.data(), memory_->sums.data(), x_.size());
-      whose_->idle_.push_back(std::move(memory_));
+      owner_->idle_.push_back(std::move(memory_));
       return true;
     } catch (...) {
       detail::keep(memory_.release());
       throw;
     }
 
-    reproducible_sums* whose_;
+    reproducible_sums* owner_;
     span<std::byte> x_;
     std::unique_ptr<parts> memory_;
     R gathered_;

@@ -98,8 +98,8 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 ///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, convolutions, {.feedback = true}, ternary);
 ///
 ///   requires    an exchange and a communicator that outlive the schedule. The communicator has broadcast. A
-///               convolution has as many elements as its tensor (std::invalid_argument). All ranks make the same calls,
-///               between steps; one thread at a time
+///               convolution has as many elements as its tensor (std::invalid_argument). All ranks make the same calls;
+///               one thread at a time
 ///   state       on rank 0, `samples` copies of the convolutions' gradients, or of their first slices, in accum<In>. On
 ///               all ranks, three copies of each basis matrix U in double: for the basis, the exchange and the loss
 ///   complexity  when a sampling phase ends, rank 0 fits each basis (pca_basis), and the other ranks wait. In a
@@ -154,11 +154,13 @@ class gradiveq {
   }
   /// Ends the step of the exchange and of the schedule. Throws as gradient_exchange::wait does.
   void wait() {
+    exchange_->require_step("gradiveq::wait");
+    detail::require_size("gradiveq", "gradients", exchange_->size(), gradients_.size());
     auto const gradients = std::exchange(gradients_, {});
-    if (measures() && !gradients.empty()) measure(gradients);
+    if (measures()) measure(gradients);
     exchange_->wait();
     if (phase_ == gradiveq_phase::sampling) collect(gradients);
-    auto const is_worse = measures() && is_voting() && most_ranks_lose();
+    auto const is_worse = measures() && is_voting() && is_voted_worse();
     if (++steps_ < length() && !is_worse) return;
     if (phase_ == gradiveq_phase::sampling) share_bases();
     enter(phase_ == gradiveq_phase::sampling ? gradiveq_phase::compressed : gradiveq_phase::sampling);
@@ -387,7 +389,7 @@ class gradiveq {
 
   /// Whether more than half of the ranks vote for new samples. A rank votes if its loss in this step is above
   /// options_.worse x (mean of first losses). An all-reduce of one double counts the votes.
-  bool most_ranks_lose() {
+  bool is_voted_worse() {
     auto const is_worse = loss_ * static_cast<double>(first_.count) > options_.worse * first_.sum;
     auto votes = is_worse ? 1.0 : 0.0;
     auto const sum = (*votes_).view();

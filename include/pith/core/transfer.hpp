@@ -90,7 +90,7 @@ struct subgroup {
 };
 
 /// The transfer of one round: each rank sends `count` elements of one kind. In an all_to_all, each rank sends `count`
-/// elements, a multiple of 8 bytes, to each rank. Only `swap` and `shift` use `distance`. Ranks are numbered within
+/// elements, a multiple of 8 bytes, to each rank. Only `pairwise` and `ring_shift` use `distance`. Ranks are numbered within
 /// their subgroup.
 struct transfer {
   transport how = transport::all_gather;

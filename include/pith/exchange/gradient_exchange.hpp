@@ -152,6 +152,8 @@ class gradient_exchange {
   bool has_failed() const { return phase_ == phase::failed; }
   /// Throws std::invalid_argument during a step. The message contains `call`.
   void require_between_steps(char const* call) const { detail::require_between_steps(phase_, call); }
+  /// Throws std::invalid_argument between steps and after a failed step.
+  void require_step(char const* call) const { detail::require_step(phase_, call); }
   /// Throws std::invalid_argument during a step and after a failed step.
   void require_idle(char const* call) const { detail::require_idle(phase_, call); }
   /// Throws if `begin()` would throw for `elements` gradient elements. Changes nothing.

@@ -1,4 +1,4 @@
-// pith/exec/parallel_runner.hpp — runners, which run chunks of work on several threads: the concept, and a type-erased runner.
+// pith/exec/parallel_runner.hpp — runners, which run chunks of work on several threads.
 #pragma once
 
 #include <pith/config.hpp>

@@ -242,7 +242,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
       policy_.update(cx, p, values_on<E, accum<In> const>(sent), policy_part(local));
     }
   }
-  /// Runs the last round of an exchange without fusion: first `absorb`, then `update`, then `after_exchange`.
+  /// Runs the last round, unless the way is in_rounds: first `absorb`, then `update`, then `after_exchange`.
   template <class In, class E>
   void absorb_last(context<In, E> const& cx, feedback_way way, unsigned round, received_on<E> in, values_on<E, In> x,
                    auto& replicated, auto& local) const {

@@ -36,8 +36,8 @@ struct scatter_at {
 ///     size_t  select_scratch_bytes<Source>(uint64 n)          the scratch memory of `select`; by default 0
 ///
 /// The source has the interface of core/source.hpp. If the source has residual write-back, `select` also writes
-/// `source.old_residual(i)` of each selected element i to `to.old`. After that, `select` calls `source.store_input` for every
-/// element. So error_feedback needs no separate pass over the tensor.
+/// `source.old_residual(i)` of each selected element i to `to.old`. After that, `select` calls `source.store_input` for
+/// every element. So error_feedback needs no separate pass over the tensor.
 ///
 ///   emits       kept(n) values of In in ascending order of indices; side information: the indices, in the format of
 ///               the index coder `Coder`

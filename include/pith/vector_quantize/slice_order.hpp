@@ -1,4 +1,4 @@
-// pith/vector_quantize/slice_order.hpp — the order in which a tensor's elements fill slices, and the shapes of convolutions.
+// pith/vector_quantize/slice_order.hpp — the order in which the elements of a tensor or convolution fill slices.
 #pragma once
 
 #include <pith/config.hpp>

@@ -222,7 +222,7 @@ class exchange_pipeline {
     return share(static_cast<double>(std::max(gathered_bytes_, fixed) - fixed), static_cast<double>(varying));
   }
   static void add_wire_bytes(exchange_plan::group const& g, double factor, std::vector<double>& each) {
-    if (g.completes_mean()) return;  // messages_of(transport::mean) counts both transfers
+    if (g.completes_mean()) return;  // messages_of(transport::all_reduce_mean) counts both transfers
     std::size_t all = 0;
     for (auto const& s : g.slots) all += align_up(s.bytes, section_alignment);
     auto const sent = messages_of(g.how, static_cast<double>(g.bytes), g.ranks, g.among);

@@ -123,7 +123,7 @@ class exchanged_tensors {
     predicted_ = std::move(next.predicted);
   }
 
-  /// `unbind` clears the addresses of all gradients. `lay` sets the addresses of all gradients, which lie one after
+  /// `unbind` clears the addresses of all gradients. `bind` sets the addresses of all gradients, which lie one after
   /// another, or the address of one gradient.
   void unbind() { std::fill(gradients_.begin(), gradients_.end(), nullptr); }
   void bind(span_on<E, In> gradients) {

@@ -12,7 +12,7 @@
 namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Starts an in-place all-reduce of bytes, which are elements of the given kind. Elements of 16 bits are averaged by
-/// transport::mean, so the communicator need not have all-reduces of such elements.
+/// transport::all_reduce_mean, so the communicator need not have all-reduces of such elements.
 template <class Comm, class E>
 any_request<Comm, E> reduce(E const& exec, Comm& comm, element_kind kind, span_on<E, std::byte> bytes, reduction how) {
   return with_elements<space_of<E>>(
@@ -47,8 +47,8 @@ void require_served(char const* verb, Comm const& comm, C const& codec, shape co
 
 /// Swaps buffers with the rank `rank ^ distance`. A rank whose partner does not exist sends and receives nothing.
 template <class Comm, class E>
-any_request<Comm, E> swap(E const& exec, Comm& comm, std::uint32_t distance, span_on<E, std::byte> out,
-                          span_on<E, std::byte> in) {
+any_request<Comm, E> pairwise(E const& exec, Comm& comm, std::uint32_t distance, span_on<E, std::byte> out,
+                              span_on<E, std::byte> in) {
   auto const rank = comm.rank(), partner = rank ^ distance;
   if (partner >= comm.size()) return comm.send_recv(exec, span_on<E, std::byte const>(), rank, in.first(0), rank);
   return comm.send_recv(exec, span_on<E, std::byte const>(out), partner, in, partner);
@@ -56,8 +56,8 @@ any_request<Comm, E> swap(E const& exec, Comm& comm, std::uint32_t distance, spa
 
 /// Sends `out` to the rank (rank + distance) modulo the number of ranks.
 template <class Comm, class E>
-any_request<Comm, E> shift(E const& exec, Comm& comm, std::uint32_t distance, span_on<E, std::byte> out,
-                           span_on<E, std::byte> in) {
+any_request<Comm, E> ring_shift(E const& exec, Comm& comm, std::uint32_t distance, span_on<E, std::byte> out,
+                                span_on<E, std::byte> in) {
   auto const rank = comm.rank(), ranks = comm.size(), by = distance % ranks;
   return comm.send_recv(exec, span_on<E, std::byte const>(out), (rank + by) % ranks, in, (rank + ranks - by) % ranks);
 }
@@ -73,10 +73,10 @@ any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, elemen
         return comm.all_to_all(exec, span_on<E, std::byte const>(out), gathered);
       break;
     case transport::pairwise:
-      if constexpr (calls_of<Comm, E>.send_recv) return swap(exec, comm, distance, out, gathered);
+      if constexpr (calls_of<Comm, E>.send_recv) return pairwise(exec, comm, distance, out, gathered);
       break;
     case transport::ring_shift:
-      if constexpr (calls_of<Comm, E>.send_recv) return shift(exec, comm, distance, out, gathered);
+      if constexpr (calls_of<Comm, E>.send_recv) return ring_shift(exec, comm, distance, out, gathered);
       break;
     case transport::all_reduce_sum: return reduce(exec, comm, kind, out, reduction::sum);
     case transport::all_reduce_max: return reduce(exec, comm, kind, out, reduction::max);

@@ -15,8 +15,8 @@
 namespace pith { inline namespace PITH_ABI { namespace detail {
 
 template <class A>
-inline std::uint32_t at_least_one_by_one(A const* x, std::uint32_t i, std::uint32_t n, bits_of<A> least,
-                                         std::uint32_t* to, std::uint32_t kept) {
+inline std::uint32_t filter_magnitude_one_by_one(A const* x, std::uint32_t i, std::uint32_t n, bits_of<A> least,
+                                                 std::uint32_t* to, std::uint32_t kept) {
   for (; i < n; ++i) {
     to[kept] = i;
     kept += magnitude_bits(x[i]) >= least ? 1 : 0;
@@ -32,8 +32,8 @@ PITH_TARGET_AVX2 inline std::uint32_t append_ones(std::uint32_t mask, std::uint3
   return kept;
 }
 
-PITH_TARGET_AVX2 inline std::uint32_t at_least_avx2(float const* x, std::uint32_t n, std::uint32_t least,
-                                                    std::uint32_t* to) {
+PITH_TARGET_AVX2 inline std::uint32_t filter_magnitude_avx2(float const* x, std::uint32_t n, std::uint32_t least,
+                                                            std::uint32_t* to) {
   auto const magnitude = _mm256_set1_epi32(0x7fffffff);
   auto const below = _mm256_set1_epi32(static_cast<int>(least - 1));  // -1 for least = 0, so all elements pass
   std::uint32_t kept = 0, i = 0;
@@ -46,11 +46,11 @@ PITH_TARGET_AVX2 inline std::uint32_t at_least_avx2(float const* x, std::uint32_
     }
     kept = append_ones(mask, i, to, kept);
   }
-  return at_least_one_by_one(x, i, n, least, to, kept);
+  return filter_magnitude_one_by_one(x, i, n, least, to, kept);
 }
 
-PITH_TARGET_AVX2 inline std::uint32_t at_least_avx2(double const* x, std::uint32_t n, std::uint64_t least,
-                                                    std::uint32_t* to) {
+PITH_TARGET_AVX2 inline std::uint32_t filter_magnitude_avx2(double const* x, std::uint32_t n, std::uint64_t least,
+                                                            std::uint32_t* to) {
   auto const magnitude = _mm256_set1_epi64x(0x7fffffffffffffff);
   auto const below = _mm256_set1_epi64x(static_cast<long long>(least - 1));
   std::uint32_t kept = 0, i = 0;
@@ -63,11 +63,11 @@ PITH_TARGET_AVX2 inline std::uint32_t at_least_avx2(double const* x, std::uint32
     }
     kept = append_ones(mask, i, to, kept);
   }
-  return at_least_one_by_one(x, i, n, least, to, kept);
+  return filter_magnitude_one_by_one(x, i, n, least, to, kept);
 }
 
-PITH_TARGET_AVX512 inline std::uint32_t at_least_avx512(float const* x, std::uint32_t n, std::uint32_t least,
-                                                        std::uint32_t* to) {
+PITH_TARGET_AVX512 inline std::uint32_t filter_magnitude_avx512(float const* x, std::uint32_t n, std::uint32_t least,
+                                                                std::uint32_t* to) {
   auto const magnitude = _mm512_set1_epi32(0x7fffffff), bound = _mm512_set1_epi32(static_cast<int>(least));
   auto const step = _mm512_set1_epi32(16);
   auto places = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
@@ -79,11 +79,11 @@ PITH_TARGET_AVX512 inline std::uint32_t at_least_avx512(float const* x, std::uin
     kept += static_cast<std::uint32_t>(_mm_popcnt_u32(mask));
     places = _mm512_add_epi32(places, step);
   }
-  return at_least_one_by_one(x, i, n, least, to, kept);
+  return filter_magnitude_one_by_one(x, i, n, least, to, kept);
 }
 
-PITH_TARGET_AVX512 inline std::uint32_t at_least_avx512(double const* x, std::uint32_t n, std::uint64_t least,
-                                                        std::uint32_t* to) {
+PITH_TARGET_AVX512 inline std::uint32_t filter_magnitude_avx512(double const* x, std::uint32_t n, std::uint64_t least,
+                                                                std::uint32_t* to) {
   auto const magnitude = _mm512_set1_epi64(0x7fffffffffffffff);
   auto const bound = _mm512_set1_epi64(static_cast<long long>(least));
   auto const step = _mm256_set1_epi32(8);
@@ -96,7 +96,7 @@ PITH_TARGET_AVX512 inline std::uint32_t at_least_avx512(double const* x, std::ui
     kept += static_cast<std::uint32_t>(_mm_popcnt_u32(mask));
     places = _mm256_add_epi32(places, step);
   }
-  return at_least_one_by_one(x, i, n, least, to, kept);
+  return filter_magnitude_one_by_one(x, i, n, least, to, kept);
 }
 
 }}}  // namespace pith::PITH_ABI::detail

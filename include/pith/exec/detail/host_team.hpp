@@ -48,9 +48,9 @@ struct host_team : serial_team {
     std::uint32_t done = 0;
 #if PITH_VECTOR_LOOPS
     if constexpr (Level == isa::avx512) {
-      done = negatives_avx512(x, n, bytes);
+      done = pack_signs_avx512(x, n, bytes);
     } else if constexpr (Level == isa::avx2) {
-      done = negatives_avx2(x, n, bytes);
+      done = pack_signs_avx2(x, n, bytes);
     }
 #endif
     if (done < n) serial_team::pack_signs(x + done, n - done, bytes + done / octet);
@@ -61,9 +61,9 @@ struct host_team : serial_team {
   PITH_HD std::uint32_t filter_magnitude(A const* x, Count n, bits_of<A> least, std::uint32_t* to) const {
 #if PITH_VECTOR_LOOPS
     if constexpr (Level == isa::avx512) {
-      return at_least_avx512(x, n, least, to);
+      return filter_magnitude_avx512(x, n, least, to);
     } else if constexpr (Level == isa::avx2) {
-      return at_least_avx2(x, n, least, to);
+      return filter_magnitude_avx2(x, n, least, to);
     }
 #endif
     return serial_team::filter_magnitude(x, n, least, to);

@@ -1,4 +1,4 @@
-// pith/feedback/detail/feedback_way.hpp — how error feedback runs a codec: in one pass, in rounds, or in several passes.
+// pith/feedback/detail/feedback_way.hpp — how error feedback runs a codec: in one pass, or in several.
 #pragma once
 
 #include <pith/codec/rounds.hpp>

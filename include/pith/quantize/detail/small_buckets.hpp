@@ -25,8 +25,8 @@ struct quantize_buckets {
     measure_buckets(team, fast, p, run);
     if constexpr (Team::specializes) {
       if (has_rows<64>(run, Span)) return code(team, fast, p, run, constant<Span>(), constant<64>());
-      if constexpr (!Rule::
-                        draws) {  // rules that draw have larger buckets; each length of rows is another copy of `code`
+      // Rules that draw have larger buckets, and each length of rows is another copy of `code`.
+      if constexpr (!Rule::draws) {
         if (has_rows<32>(run, Span)) return code(team, fast, p, run, constant<Span>(), constant<32>());
       }
     }

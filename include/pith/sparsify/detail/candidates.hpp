@@ -69,7 +69,7 @@ struct find_bound {
     auto* const bins = fast.bins.data();
     auto const* const sample = keys;
     team.for_each(constant<digit_bins>(), [=](std::uint32_t i) { bins[i] = 0; });
-    tally_digits(team, bins, digit, sample, samples, [](key bits) { return bits; });
+    count_digits_into(team, bins, digit, sample, samples, [](key bits) { return bits; });
     find_digit(team, fast.digit, bins, of_rank);
   }
 };

@@ -50,8 +50,8 @@ struct digit_of {
 /// bins[d]. A thread reads its values before it changes bins, because the compiler must assume that bins and values
 /// overlap.
 template <team Team, class T, class Key, class Of>
-PITH_HD void tally_digits(Team const& team, std::uint32_t* bins, digit_of<Key> digit, T const* p, std::uint32_t count,
-                          Of const& key) {
+PITH_HD void count_digits_into(Team const& team, std::uint32_t* bins, digit_of<Key> digit, T const* p,
+                               std::uint32_t count, Of const& key) {
   team.for_each_run(count, is_vector_aligned(p), [=, &team](std::uint32_t begin, auto const& run) {
     auto const own = run.read(p + begin);
     for (std::uint32_t i = 0; i < run.count(); ++i) {

@@ -33,7 +33,7 @@ struct count_digits {
     for (auto first = begin; first < size && first < begin + length; first += select_span<A>) {
       auto const count = block_size(size, first, select_span<A>);
       auto const* const p = selection_values(of, team, first, count, fast.p.data());
-      tally_digits(team, bins, digit, p, count, [](A value) { return magnitude_bits(value); });
+      count_digits_into(team, bins, digit, p, count, [](A value) { return magnitude_bits(value); });
     }
     team.for_each(constant<digit_bins>(), [=, &team](std::uint32_t i) {
       if (bins[i] != 0) team.add(sums + i, bins[i]);
