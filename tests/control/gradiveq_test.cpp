@@ -395,7 +395,6 @@ TEST_CASE("a refused call of a schedule changes nothing, in any phase, between s
   auto few = std::vector<float>(7);
   auto const refusals = std::vector<std::pair<bool, std::function<void(schedule&, std::vector<float>&)>>>{
       {false, [&](schedule& s, auto&) { s.begin(few); }},
-      {false, [](schedule& s, auto&) { s.wait(); }},
       {false, [](schedule& s, auto&) { s.import_state({}); }},
       {false,
        [](schedule& s, auto&) {
@@ -427,6 +426,22 @@ TEST_CASE("a refused call of a schedule changes nothing, in any phase, between s
       CHECK(tried.exchange.export_state() == expected.exchange.export_state());
     });
   }
+}
+
+TEST_CASE("wait() is refused outside of a step that the schedule has begun, and changes nothing") {
+  on_ranks(2, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+    auto const before = rank.schedule.export_state();
+    auto g = gradient(comm.rank(), 0);
+    auto const refuses = [&] { CHECK_THROWS_AS(rank.schedule.wait(), std::invalid_argument); };
+    refuses();
+    rank.exchange.begin(g);
+    refuses();
+    rank.exchange.wait();
+    rank.schedule.begin(g);
+    rank.exchange.skip();
+    refuses();
+    CHECK(rank.schedule.export_state() == before);
+  });
 }
 
 TEST_CASE("no rank changes its state when the state of one rank is refused") {
