@@ -310,7 +310,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   /// True if the codec encodes p in one pass for every shape. The code for several passes is then not compiled.
   template <class In, class E>
   static constexpr bool always_fuses = fuses<In, E> && detail::always_has_source<F> && detail::always_encodes_from<C, E>;
-  /// ... and also in an exchange.
+  /// True if the codec also has no rounds of its own, so that an exchange encodes p in one pass for every shape.
   template <class In, class E>
   static constexpr bool always_one_pass = always_fuses<In, E> && !collective<C, accum<In>, E>;
 

@@ -54,16 +54,16 @@ concept never_lossless = requires {
 template <class C, class E>
 concept encodes_every_shape = requires {
   requires C::encodes_every_shape;
-}
-|| requires { requires is_inherited(&C::template can_encode_from<E>); };
+} || requires {
+  requires is_inherited(&C::template can_encode_from<E>);
+};
 
 /// True if every codec of type C can encode from a source for every shape, and no codec of type C is lossless or
 /// summable.
 template <class C, class E>
-inline constexpr bool always_encodes_from =
-    never_lossless<C>&& encodes_every_shape<C, E>&& traits_of<C>.sums == sum_form::none && !requires(C const& c) {
-  c.sums_as();
-};
+inline constexpr bool always_encodes_from = never_lossless<C> && encodes_every_shape<C, E> &&
+                                            traits_of<C>.sums == sum_form::none &&
+                                            !requires(C const& c) { c.sums_as(); };
 
 template <class F, class In, class E>
 using feedback_sink = unsent_and_sent_sink<typename feedback_source<F, In, E>::type, In>;

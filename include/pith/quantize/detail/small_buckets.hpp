@@ -9,6 +9,12 @@
 
 namespace pith { inline namespace PITH_ABI { namespace detail {
 
+/// A rule whose scale follows from the largest magnitude of a bucket (largest_terms).
+template <class Rule, class A>
+concept has_largest = requires(A const* p, std::uint32_t width) {
+  Rule::largest(p, width);
+};
+
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct quantize_buckets {
   static constexpr unsigned resident_blocks = sizeof(A) == 4 && !Source::stores_residual ? 6 : 4;
@@ -34,12 +40,9 @@ struct quantize_buckets {
   }
 
  private:
-  /// True if one thread measures a bucket by its largest magnitude (largest_terms).
+  /// True if one thread measures a bucket by its largest magnitude.
   template <class Team>
-  static constexpr bool takes_largest = std::derived_from<Team, serial_team>&& requires(A const* p,
-                                                                                        std::uint32_t width) {
-    Rule::largest(p, width);
-  };
+  static constexpr bool takes_largest = std::derived_from<Team, serial_team> && has_largest<Rule, A>;
 
   template <class Team>
   PITH_HD A const* load(Team const& team, memory& fast, bucket_run const& run) const {
