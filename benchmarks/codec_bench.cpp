@@ -96,7 +96,7 @@ class group {
     if (!s.sums()) return;
     for (std::size_t set = 0; set < sets_; ++set) s.gather(set);
     add({text + "/decode_sum4", s.summing(), ratio, error},
-        [this, &s](std::size_t set) { s.decode_sum(set, y_[set]); });
+        [this, &s](std::size_t set) { s.decode_ranks(set, y_[set]); });
   }
   void add(operation const& what, std::function<void(std::size_t)> run) {
     operations_.push_back(what);

@@ -124,7 +124,7 @@ class group {
     if constexpr (subject::sums) {
       for (std::size_t set = 0; set < sets_; ++set) s->gather(set);
       add({"decode_sum4 " + name, s->summing(), ratio, lost},
-          [=, this](std::size_t set) { s->decode_sum(set, y_[set]); });
+          [=, this](std::size_t set) { s->decode_ranks(set, y_[set]); });
     }
     subjects_.push_back(s);
   }

@@ -20,7 +20,7 @@ template <pith::executor E, class C>
 class static_subject {
  public:
   static constexpr unsigned summed_ranks = 4;
-  static constexpr bool sums = pith::detail::sums_parts<C, float, E> || pith::detail::may_hold_entries<C, float, E>;
+  static constexpr bool sums = pith::detail::decodes_ranks<C, float, E> || pith::detail::lists_entries<C, float, E>;
 
   static_subject(E const& exec, C const& codec, pith::shape const& dims, std::size_t sets)
       : exec_(exec),
@@ -44,7 +44,7 @@ class static_subject {
     for (unsigned rank = 0; rank < summed_ranks; ++rank)
       exec_.copy(gathered_[set].data() + rank * stride(), payload_[set].data(), payload_bytes());
   }
-  void decode_sum(std::size_t set, pith::span_on<E, float> y) {
+  void decode_ranks(std::size_t set, pith::span_on<E, float> y) {
     auto ws = pith::workspace_on<E>(scratch_.view());
     auto const in = pith::span_on<E, std::byte const>(gathered_[set]);
     auto& state = states_[set];

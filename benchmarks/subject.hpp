@@ -72,7 +72,7 @@ class subject {
     for (std::size_t i = 0; i < sets; ++i) states_.push_back(pith::make_state<In>(exec, codec_, dims));
   }
 
-  /// The ranks whose payloads decode_sum adds up.
+  /// The ranks whose payloads decode_ranks adds up.
   static constexpr unsigned summed_ranks = 4;
 
   /// Whether payloads are gathered, not summed in flight.
@@ -90,7 +90,7 @@ class subject {
     }
     exec_.wait();
   }
-  void decode_sum(std::size_t set, pith::span_on<E, In> x) {
+  void decode_ranks(std::size_t set, pith::span_on<E, In> x) {
     auto ws = pith::workspace_on<E>(scratch_.view());
     auto& state = states_[set];
     codec_.absorb(state.context_on(exec_, ws, summed_ranks), 0, {gathered_[set], stride()}, {x.data(), x.size()},

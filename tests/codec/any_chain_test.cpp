@@ -47,13 +47,13 @@ struct linear : copying {
   std::string name() const { return "linear"; }
 };
 struct adding : copying {
-  using facets = pith::ext::facets<pith::ext::sum>;
+  using facets = pith::ext::facets<pith::ext::ranks>;
   static constexpr pith::codec_traits traits = {.reproducible = true};
   std::string name() const { return "adding"; }
 
   template <pith::real In, pith::executor E>
-  void decode_sum(pith::context<In, E> const& cx, pith::gathered_on<E, In> in, pith::accum<In> factor,
-                  pith::values_on<E, In> x) const {
+  void decode_ranks(pith::context<In, E> const& cx, pith::gathered_on<E, In> in, pith::accum<In> factor,
+                    pith::values_on<E, In> x) const {
     auto const sum = cx.ws.template take<In>(cx.dims.n);
     std::fill_n(sum.data, cx.dims.n, In{});
     for (unsigned rank = 0; rank < in.ranks; ++rank) {

@@ -34,7 +34,7 @@ void check_mean(C const& codec, pith::shape dims, unsigned ranks) {
   CAPTURE(codec.name());
   CAPTURE(dims.n);
   CAPTURE(ranks);
-  static_assert(pith::detail::may_hold_entries<C, In, pith::seq_executor>);
+  static_assert(pith::detail::lists_entries<C, In, pith::seq_executor>);
   auto const all = gather<In>(codec, dims, ranks);
   CHECK(widen(mean_of(pith::seq, codec, dims, ranks, all)) == widen(all.mean));
   auto const any = pith::any_codec<In, pith::seq_executor>(codec);

@@ -31,29 +31,29 @@ struct copying : pith::codec_base {
 
 /// Right: the facet and its member.
 struct adding : copying {
-  using facets = ext::facets<ext::sum>;
+  using facets = ext::facets<ext::ranks>;
   template <real In, executor E>
-  void decode_sum(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) const {}
+  void decode_ranks(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) const {}
 };
 
 struct undeclared : copying {
   template <real In, executor E>
-  void decode_sum(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) const {}
+  void decode_ranks(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) const {}
 };
 struct misspelt : copying {
-  using facets = ext::facets<ext::sum>;
+  using facets = ext::facets<ext::ranks>;
   template <real In, executor E>
-  void decode_sums(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) const {}
+  void decode_rank(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) const {}
 };
 struct swapped : copying {
-  using facets = ext::facets<ext::sum>;
+  using facets = ext::facets<ext::ranks>;
   template <real In, executor E>
-  void decode_sum(context<In, E> const&, accum<In>, gathered_on<E, In>, values_on<E, In>) const {}
+  void decode_ranks(context<In, E> const&, accum<In>, gathered_on<E, In>, values_on<E, In>) const {}
 };
 struct mutable_sum : copying {
-  using facets = ext::facets<ext::sum>;
+  using facets = ext::facets<ext::ranks>;
   template <real In, executor E>
-  void decode_sum(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) {}
+  void decode_ranks(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) {}
 };
 struct returning : copying {
   using facets = ext::facets<ext::source>;
@@ -127,16 +127,16 @@ int main() {
 
   pith::make_state<float>(pith::seq, adding(), pith::vector(8));
 #if defined(UNDECLARED)
-  // expected-error {{pith: a codec with the member decode_sum must declare its facet: using facets = pith::ext::facets<pith::ext::sum>; the member is: template <real In, executor E> void decode_sum(context<In, E> const&, gathered_on<E, Out>, accum<In> factor, values_on<E, In>) const}}
+  // expected-error {{pith: a codec with the member decode_ranks must declare its facet: using facets = pith::ext::facets<pith::ext::ranks>; the member is: template <real In, executor E> void decode_ranks(context<In, E> const&, gathered_on<E, Out>, accum<In> factor, values_on<E, In>) const}}
   pith::make_state<float>(pith::seq, undeclared(), pith::vector(8));
 #elif defined(MISSPELT)
-  // expected-error {{pith: the facet ext::sum needs: template <real In, executor E> void decode_sum(}}
+  // expected-error {{pith: the facet ext::ranks needs: template <real In, executor E> void decode_ranks(}}
   pith::make_state<float>(pith::seq, misspelt(), pith::vector(8));
 #elif defined(SWAPPED_ARGUMENTS)
-  // expected-error {{pith: the facet ext::sum needs: template <real In, executor E> void decode_sum(}}
+  // expected-error {{pith: the facet ext::ranks needs: template <real In, executor E> void decode_ranks(}}
   auto const codec = pith::any_codec<float>(swapped());
 #elif defined(NOT_CONST)
-  // expected-error {{pith: the facet ext::sum needs: template <real In, executor E> void decode_sum(}}
+  // expected-error {{pith: the facet ext::ranks needs: template <real In, executor E> void decode_ranks(}}
   auto const codec = pith::error_feedback(mutable_sum(), pith::unverified);
 #elif defined(RETURNS_A_VALUE)
   // expected-error {{pith: the facet ext::source needs: template <real In, executor E, class Source> void encode_from(}}

@@ -77,7 +77,7 @@ void sums(C const& codec, std::uint64_t n, unsigned ranks) {
   auto ws = pith::workspace(pith::span(all.scratch));
   auto const share = pith::accum<In>{1} / static_cast<pith::accum<In>>(ranks);
   auto x = std::vector<In>(n);
-  codec.decode_sum(context<In>({n}, ws), all.parts(), share, {x.data(), n});
+  codec.decode_ranks(context<In>({n}, ws), all.parts(), share, {x.data(), n});
   auto const expected = all.summed(share);
   CHECK((n == 0 || std::memcmp(x.data(), expected.data(), n * sizeof(In)) == 0));
 }
@@ -92,7 +92,7 @@ void sums(C const& codec) {
 
 }  // namespace
 
-TEST_CASE("decode_sum over all ranks equals the scaled sum of the payloads that are decoded one by one") {
+TEST_CASE("decode_ranks over all ranks equals the scaled sum of the payloads that are decoded one by one") {
   using namespace pith::options;
   sums<float>(pith::qsgd<8>());
   sums<float>(pith::qsgd<3>(3, 264));

@@ -75,7 +75,7 @@ double counted(unsigned ranks, unsigned against, ties even) {
   auto ws = pith::workspace<>(pith::span<std::byte>(none));
   auto const one = pith::encoded<pith::packed<1> const>{{bytes.data(), 1, nullptr}, {}};
   auto const cx = pith::context<float, pith::seq_executor>{pith::seq, {}, {1}, ws};
-  sign(even).decode_sum(cx, {one, 8, ranks}, 1, {&x, 1});
+  sign(even).decode_ranks(cx, {one, 8, ranks}, 1, {&x, 1});
   return static_cast<double>(x);
 }
 

@@ -151,37 +151,31 @@ class rated : public codec_base {
     return is_dense_ ? 0 : detail::scratch_bytes_from<In, Source>(codec_, exec, dims);
   }
   template <class In, executor E, class Source>
-    requires(detail::encodes_from<C, In, E, Source> || detail::encodes_payload_from<C, In, E, Source>)
-  void encode_payload_from(context<In, E> const& cx, Source const& from, span_on<E, std::byte> payload,
-                           auto const& replicated, auto& local) const {
+    requires detail::reads_source<C, In, E, Source>
+  void encode_from(context<In, E> const& cx, Source const& from, span_on<E, std::byte> payload, auto const& replicated,
+                   auto& local) const {
     if constexpr (detail::measures_from<C, In, E, Source>) {
       if (!measured_.empty())
         return codec_.template encode_measured<In>(cx, from, measured_, payload, energies_in(local));
     }
-    detail::encode_payload_from<In>(codec_, cx, from, payload, replicated, codec_part(local));
+    detail::encode_from<In>(codec_, cx, from, payload, replicated, codec_part(local));
   }
 
-  /// True if decode_sum_payloads may be called. False in dense steps, whose payloads C cannot decode.
-  bool sums_payloads() const {
-    if constexpr (requires { codec_.sums_payloads(); }) {
-      return !is_dense_ && codec_.sums_payloads();
-    } else {
-      return !is_dense_;
-    }
-  }
+  /// True if decode_ranks may be called. False in dense steps, whose payloads C cannot decode.
+  bool can_decode_ranks() const { return !is_dense_ && codec_.can_decode_ranks(); }
   template <class In, executor E>
-    requires(detail::sums_parts<C, In, E> || detail::sums_payloads<C, In, E>)
-  void decode_sum_payloads(context<In, E> const& cx, span_on<E, std::byte const> in, std::size_t stride, unsigned ranks,
-                           accum<In> factor, values_on<E, In> x, auto const& replicated) const {
-    detail::decode_sum<In>(codec_, cx, in, stride, ranks, factor, x, replicated);
+    requires detail::decodes_ranks<C, In, E>
+  void decode_ranks(context<In, E> const& cx, received_on<E> in, accum<In> factor, values_on<E, In> x,
+                    auto const& replicated) const {
+    detail::decode_ranks<In>(codec_, cx, in, factor, x, replicated);
   }
   std::uint64_t max_entries(shape const& dims) const requires detail::counts_entries<C> {
     return is_dense_ ? 0 : codec_.max_entries(dims);
   }
   template <class In, executor E>
-    requires detail::may_hold_entries<C, In, E>
-  void decode_payload_entries(context<In, E> const& cx, span_on<E, std::byte const> payload,
-                              ext::selected_entries<In> const& to, auto const& replicated) const {
+    requires detail::lists_entries<C, In, E>
+  void decode_entries(context<In, E> const& cx, span_on<E, std::byte const> payload,
+                      ext::selected_entries<In> const& to, auto const& replicated) const {
     detail::decode_entries<In>(codec_, cx, payload, to, replicated);
   }
 

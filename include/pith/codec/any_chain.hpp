@@ -163,44 +163,45 @@ class any_chain : public codec_base {
   /// entries from a source.
   template <std::same_as<E> On>
   bool can_encode_from(shape const& dims) const {
-    return stages_.size() == 1 ? stages_[0].encodes_from(dims) : stages_[0].selects_from();
+    return stages_.size() == 1 ? stages_[0].can_encode_from(dims) : stages_[0].selects_from();
   }
   template <std::same_as<In> T, std::same_as<E> On, class Source>
   std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
     if (stages_.size() == 1) return stages_[0].template scratch_bytes_from<In, E, Source>(exec, dims);
     return detail::scratch_bytes_of_selected<In, Source>(tail(), exec, dims, scratch_bytes_of_last(exec, dims));
   }
-  void encode_payload_from(context<In, E> const& cx, ext::residual_source<In> const& from,
-                           span_on<E, std::byte> payload, states const& replicated, states& local) const {
+  void encode_from(context<In, E> const& cx, ext::residual_source<In> const& from, span_on<E, std::byte> payload,
+                   states const& replicated, states& local) const {
     require_states(replicated, local);
     auto const y = cleared_sections(cx, payload);
     if (stages_.size() == 1) return stages_[0].encode_from(cx, from, y);
     detail::encode_selected(tail(), cx, from, y, replicated, local);
   }
 
-  /// True if decode_sum_payloads may be called: the last stage has decode_sum, and the earlier stages can decode a sum,
-  /// because they are linear and equal on all ranks. If there are earlier stages, decode_sum must not return a majority
+  /// True if decode_ranks may be called: the last stage has decode_ranks, and the earlier stages can decode a sum,
+  /// because they are linear and equal on all ranks. If there are earlier stages, decode_ranks must not return a majority
   /// vote.
-  bool sums_payloads() const {
-    if (stages_.size() == 1) return stages_[0].sums_parts();
+  bool can_decode_ranks() const {
+    auto const& last = stages_.back();
+    if (stages_.size() == 1 || !last.can_decode_ranks()) return last.can_decode_ranks();
     auto const decodes_sums = [](auto const& s) {
       auto const promised = s.capabilities_for({1});
       return promised.sums == sum_form::encode && !promised.affine;
     };
-    return stages_.back().adds_parts() && std::all_of(stages_.begin(), stages_.end() - 1, decodes_sums);
+    return !last.capabilities_for({1}).votes && std::all_of(stages_.begin(), stages_.end() - 1, decodes_sums);
   }
-  void decode_sum_payloads(context<In, E> const& cx, span_on<E, std::byte const> in, std::size_t stride, unsigned ranks,
-                           accum<In> factor, values_on<E, In> x, states const& replicated) const {
+  void decode_ranks(context<In, E> const& cx, received_on<E> in, accum<In> factor, values_on<E, In> x,
+                    states const& replicated) const {
     require_stages(replicated);
     auto const add_up = [&](auto const& end, auto const& own, auto y, auto values) {
-      end.first().decode_sum(own, gathered_on<E, In>{y, stride, ranks}, factor, values);
+      end.first().decode_ranks(own, gathered_on<E, In>{y, in.stride, cx.ranks}, factor, values);
     };
-    detail::decode_stages(tail(), cx, sections(cx.dims, in), x, replicated, add_up);
+    detail::decode_stages(tail(), cx, sections(cx.dims, in.bytes), x, replicated, add_up);
   }
   /// The maximum number of entries that the first stage emits. The later stages encode the values of these entries.
   std::uint64_t max_entries(shape const& dims) const { return stages_[0].max_entries(dims); }
-  void decode_payload_entries(context<In, E> const& cx, span_on<E, std::byte const> payload,
-                              ext::selected_entries<In> const& to, states const& replicated) const {
+  void decode_entries(context<In, E> const& cx, span_on<E, std::byte const> payload,
+                      ext::selected_entries<In> const& to, states const& replicated) const {
     require_stages(replicated);
     auto const y = sections(cx.dims, payload);
     if (stages_.size() == 1) return stages_[0].decode_entries(cx, y, to);

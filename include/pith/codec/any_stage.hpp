@@ -124,15 +124,12 @@ class any_stage {
   }
 
   /// True if encode_from may be called: for this shape, the stage can read its input from a source.
-  bool encodes_from(shape const& dims) const { return self_->encodes_from(dims); }
+  bool can_encode_from(shape const& dims) const { return self_->can_encode_from(dims); }
   /// True if make_selected, select_from and write_back may be called: the stage is a sparsifier that selects entries
   /// from a source.
   bool selects_from() const { return self_->selects_from(); }
-  /// True if decode_sum may be called: the stage decodes and sums the outputs of all ranks in one pass.
-  bool sums_parts() const { return self_->sums_parts(); }
-  /// True if decode_sum may be called and returns a sum, not a majority vote. Earlier stages of a chain can decode
-  /// sums, not votes.
-  bool adds_parts() const { return self_->adds_parts(); }
+  /// True if decode_ranks may be called: the stage decodes and sums the outputs of all ranks in one pass.
+  bool can_decode_ranks() const { return self_->can_decode_ranks(); }
   template <std::same_as<In> T, std::same_as<E> On, std::same_as<source> From>
   std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
     return self_->scratch_bytes_from(exec, dims);
@@ -147,8 +144,8 @@ class any_stage {
   void write_back(context<In, E> const& cx, source const& from, selected const& of, In const* sent) const {
     self_->write_back(cx, from, of, sent);
   }
-  void decode_sum(context<In, E> const& cx, gathered_on<E, In> in, accum<In> factor, values_on<E, In> x) const {
-    self_->decode_sum(cx, in, factor, x);
+  void decode_ranks(context<In, E> const& cx, gathered_on<E, In> in, accum<In> factor, values_on<E, In> x) const {
+    self_->decode_ranks(cx, in, factor, x);
   }
 
   /// The maximum number of (index, value) entries that the stage emits; 0 if the stage does not emit entries.
@@ -176,16 +173,15 @@ class any_stage {
     virtual void encode(context<In, E> const&, values_on<E, In const>, encoded_on<E, In>, any_state const&,
                         any_state&) const = 0;
     virtual void decode(context<In, E> const&, encoded_on<E, In const>, values_on<E, In>, any_state const&) const = 0;
-    virtual bool encodes_from(shape const&) const = 0;
+    virtual bool can_encode_from(shape const&) const = 0;
     virtual bool selects_from() const = 0;
-    virtual bool sums_parts() const = 0;
-    virtual bool adds_parts() const = 0;
+    virtual bool can_decode_ranks() const = 0;
     virtual std::size_t scratch_bytes_from(E const&, shape const&) const = 0;
     virtual void encode_from(context<In, E> const&, source const&, encoded_on<E, In>) const = 0;
     virtual selected make_selected(context<In, E> const&) const = 0;
     virtual void select_from(context<In, E> const&, source const&, selected const&, span_on<E, std::byte>) const = 0;
     virtual void write_back(context<In, E> const&, source const&, selected const&, In const*) const = 0;
-    virtual void decode_sum(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) const = 0;
+    virtual void decode_ranks(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) const = 0;
     virtual std::uint64_t max_entries(shape const&) const = 0;
     virtual void decode_entries(context<In, E> const&, encoded_on<E, In const>, selected const&) const = 0;
   };
@@ -230,15 +226,14 @@ class any_stage {
     }
 
     // Callers call encode_from only if `fuses` is true, make_selected, select_from and write_back only if `selects` is
-    // true, and decode_sum only if `sums` is true.
-    static constexpr bool fuses = detail::encodes_from<S, In, E, source>;
+    // true, and decode_ranks only if `sums` is true.
+    static constexpr bool fuses = detail::reads_source<S, In, E, source>;
     static constexpr bool selects = detail::selects_from<S, In, E, source>;
-    static constexpr bool sums = detail::sums_parts<S, In, E>;
+    static constexpr bool sums = detail::decodes_ranks<S, In, E>;
 
-    bool encodes_from(shape const& dims) const override { return fuses && stage.template can_encode_from<E>(dims); }
+    bool can_encode_from(shape const& dims) const override { return fuses && stage.template can_encode_from<E>(dims); }
     bool selects_from() const override { return selects; }
-    bool sums_parts() const override { return sums; }
-    bool adds_parts() const override { return detail::adds_parts<S, In, E>; }
+    bool can_decode_ranks() const override { return sums; }
     std::size_t scratch_bytes_from(E const& exec, shape const& dims) const override {
       return detail::scratch_bytes_from<In, source>(stage, exec, dims);
     }
@@ -258,16 +253,16 @@ class any_stage {
                     [[maybe_unused]] In const* sent) const override {
       if constexpr (selects) stage.write_back(cx, from, of, sent);
     }
-    void decode_sum(context<In, E> const& cx, [[maybe_unused]] gathered_on<E, In> in, [[maybe_unused]] accum<In> factor,
-                    [[maybe_unused]] values_on<E, In> x) const override {
+    void decode_ranks(context<In, E> const& cx, [[maybe_unused]] gathered_on<E, In> in,
+                      [[maybe_unused]] accum<In> factor, [[maybe_unused]] values_on<E, In> x) const override {
       if constexpr (sums) {
-        stage.decode_sum(cx, gathered_on<E, out>{view<out const>(cx, in), in.stride, in.ranks}, factor, x);
+        stage.decode_ranks(cx, gathered_on<E, out>{view<out const>(cx, in), in.stride, in.ranks}, factor, x);
       }
     }
     std::uint64_t max_entries(shape const& dims) const override { return detail::max_entries<In, E>(stage, dims); }
     void decode_entries(context<In, E> const& cx, [[maybe_unused]] encoded_on<E, In const> y,
                         [[maybe_unused]] selected const& to) const override {
-      if constexpr (detail::emits_entries<S, In, E>) {
+      if constexpr (detail::lists_entries<S, In, E>) {
         auto const scope = cx.ws.mark();
         stage.decode_entries(cx, view<out const>(cx, y), to);
       }

@@ -41,7 +41,7 @@ struct codec_traits {
   bool affine = false;
   /// Payloads and states are bitwise equal on all executors, instruction sets and compilers.
   bool reproducible = false;
-  /// decode_sum returns the ranks' majority vote instead of a sum.
+  /// decode_ranks returns the ranks' majority vote instead of a sum.
   bool votes = false;
   /// The values are ternary symbols of two bits.
   bool ternary = false;

@@ -146,14 +146,15 @@ class chain : public codec_base {
   /// stages decode the sum.
   template <real In, executor E>
     requires(detail::heads_decode_sums<S...> && !detail::states_of<In, E, S...>::any_replicated &&
-             detail::adds_parts<detail::last_of<S...>, typename detail::input_at<sizeof...(S) - 1, In, S...>::type, E>)
-  void decode_sum(context<In, E> const& cx, gathered_on<E, output<In>> in, accum<In> factor, values_on<E, In> x) const {
+             detail::adds_ranks<detail::last_of<S...>, typename detail::input_at<sizeof...(S) - 1, In, S...>::type, E>)
+  void decode_ranks(context<In, E> const& cx, gathered_on<E, output<In>> in, accum<In> factor,
+                    values_on<E, In> x) const {
     if constexpr (detail::fuses_tiles<In, E, S...>) {
       auto const to = get<0>().template restored<In>(cx.id, cx.dims, ext::tensor_sink<In>{x.data, 1}, factor);
-      if (can_encode_from<E>(cx.dims)) return get<1>().decode_sum_to(at<1>(cx), in, to);
+      if (can_encode_from<E>(cx.dims)) return get<1>().decode_ranks_to(at<1>(cx), in, to);
     }
     auto const add_up = [&](auto const& end, auto const& own, auto y, auto values) {
-      end.first().decode_sum(own, gathered_on<E, output<In>>{y, in.stride, in.ranks}, factor, values);
+      end.first().decode_ranks(own, gathered_on<E, output<In>>{y, in.stride, in.ranks}, factor, values);
     };
     detail::decode_stages(tail(), cx, encoded_on<E, output<In> const>(in), x, no_state(), add_up);
   }
@@ -163,7 +164,7 @@ class chain : public codec_base {
     return get<0>().max_entries(dims);
   }
   template <class In, executor E>
-    requires(detail::emits_entries<detail::stage_at<0, S...>, In, E> && !detail::states_of<In, E, S...>::any_replicated)
+    requires(detail::lists_entries<detail::stage_at<0, S...>, In, E> && !detail::states_of<In, E, S...>::any_replicated)
   void decode_entries(context<In, E> const& cx, encoded_on<E, output<In> const> y,
                       ext::selected_entries<In> const& to) const {
     detail::decode_entries_of(tail(), cx, y, to, no_state());

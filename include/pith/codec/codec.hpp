@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/codec/stage.hpp>
+#include <pith/core/transfer.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -69,6 +70,12 @@ auto cleared_sections(C const& c, context<In, E> const& cx, span_on<E, std::byte
   return y;
 }
 
+/// Returns a view of a stage's payload as its output.
+template <class In, class C, class E>
+auto output_in(C const& c, context<In, E> const& cx, span_on<E, std::byte const> payload) {
+  return sections<output_of<C, In>, E, std::byte const>(c.output_shape(cx.dims).n, payload);
+}
+
 template <class In, class C, class E, class Replicated, class Local>
 void encode_payload(C const& c, context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> payload,
                     Replicated const& replicated, Local& local) {
@@ -80,19 +87,16 @@ void encode_payload(C const& c, context<In, E> const& cx, values_on<E, In const>
   }
 }
 
-/// A stage that can read its input from a source. If the source writes back residuals (core/source.hpp), the stage
-/// passes the decoded values to the source. A codec that is not a stage, such as any_chain, writes a whole payload
-/// instead of values and side information (encodes_payload_from).
+/// A codec that can read its input from a source. If the source writes back residuals (core/source.hpp), the codec passes
+/// the decoded values to the source. A stage writes values and side information; a codec that is not a stage writes a
+/// payload, and receives its states.
 template <class C, class In, class E, class Source>
-concept encodes_from = requires(C const& c, context<In, E> const& cx, Source const& from,
+concept reads_source = requires(C const& c, context<In, E> const& cx, Source const& from,
                                 encoded_on<E, output_of<C, In>> y) {
   { c.encode_from(cx, from, y) } -> std::same_as<void>;
-};
-template <class C, class In, class E, class Source>
-concept encodes_payload_from = requires(C const& c, context<In, E> const& cx, Source const& from,
-                                        span_on<E, std::byte> payload, replicated_of<C, In, E> const& replicated,
-                                        local_of<C, In, E>& local) {
-  { c.encode_payload_from(cx, from, payload, replicated, local) } -> std::same_as<void>;
+} || requires(C const& c, context<In, E> const& cx, Source const& from, span_on<E, std::byte> payload,
+              replicated_of<C, In, E> const& replicated, local_of<C, In, E>& local) {
+  { c.encode_from(cx, from, payload, replicated, local) } -> std::same_as<void>;
 };
 
 /// A sparsifier that selects entries from a source. After the next stage has encoded the entries, `write_back` passes
@@ -114,11 +118,11 @@ std::size_t scratch_bytes_from(C const& c, E const& exec, shape const& dims) {
 }
 
 template <class In, class C, class E, class Source, class Replicated, class Local>
-void encode_payload_from(C const& c, context<In, E> const& cx, Source const& from, span_on<E, std::byte> payload,
-                         [[maybe_unused]] Replicated const& replicated, [[maybe_unused]] Local& local) {
+void encode_from(C const& c, context<In, E> const& cx, Source const& from, span_on<E, std::byte> payload,
+                 [[maybe_unused]] Replicated const& replicated, [[maybe_unused]] Local& local) {
   auto const scope = cx.ws.mark();
-  if constexpr (encodes_payload_from<C, In, E, Source>) {
-    c.encode_payload_from(cx, from, payload, replicated, local);
+  if constexpr (has_payload<C, In, E>) {
+    c.encode_from(cx, from, payload, replicated, local);
   } else {
     c.encode_from(cx, from, cleared_sections<In>(c, cx, payload));
   }
@@ -131,52 +135,47 @@ void decode_payload(C const& c, context<In, E> const& cx, span_on<E, std::byte c
     auto const scope = cx.ws.mark();
     c.decode_payload(cx, payload, x, replicated);
   } else {
-    auto const y = sections<output_of<C, In>, E, std::byte const>(c.output_shape(cx.dims).n, payload);
-    decode<In>(c, cx, y, x, replicated);
+    decode<In>(c, cx, output_in<In>(c, cx, payload), x, replicated);
   }
 }
 
-/// A stage that decodes and sums the outputs of all ranks in one pass. A chain satisfies the concept if its last stage
-/// satisfies adds_parts (below), and if its other stages are linear and equal on all ranks. A codec that is not a
-/// stage, such as any_chain, reads whole payloads instead of outputs (sums_payloads).
+/// A codec that decodes and sums the payloads of all ranks in one pass. A stage reads outputs; a codec that is not a
+/// stage reads payloads. A chain satisfies the concept if its last stage satisfies adds_ranks (below), and if its other
+/// stages are linear and equal on all ranks.
 template <class C, class In, class E>
-concept sums_parts = requires(C const& c, context<In, E> const& cx, gathered_on<E, output_of<C, In>> in,
-                              accum<In> factor, values_on<E, In> x) {
-  { c.decode_sum(cx, in, factor, x) } -> std::same_as<void>;
-};
-template <class C, class In, class E>
-concept sums_payloads = requires(C const& c, context<In, E> const& cx, span_on<E, std::byte const> in, accum<In> factor,
-                                 values_on<E, In> x, replicated_of<C, In, E> const& replicated) {
-  { c.sums_payloads() } -> std::same_as<bool>;
-  { c.decode_sum_payloads(cx, in, std::size_t{}, 1u, factor, x, replicated) } -> std::same_as<void>;
+concept decodes_ranks = requires(C const& c, context<In, E> const& cx, gathered_on<E, output_of<C, In>> in,
+                                 accum<In> factor, values_on<E, In> x) {
+  { c.decode_ranks(cx, in, factor, x) } -> std::same_as<void>;
+} || requires(C const& c, context<In, E> const& cx, received_on<E> in, accum<In> factor, values_on<E, In> x,
+              replicated_of<C, In, E> const& replicated) {
+  { c.decode_ranks(cx, in, factor, x, replicated) } -> std::same_as<void>;
 };
 
-/// True if decode_sum may be called for this codec.
+/// True if decode_ranks may be called for this codec.
 template <class In, class E, class C>
-bool has_decode_sum(C const& c) {
-  if constexpr (sums_payloads<C, In, E>) {
-    return c.sums_payloads();
+bool can_decode_ranks([[maybe_unused]] C const& c) {
+  if constexpr (decodes_ranks<C, In, E>) {
+    return c.can_decode_ranks();
   } else {
-    return sums_parts<C, In, E>;
+    return false;
   }
 }
 
-/// Sets x to `factor` times the sum of all ranks' decoded payloads, added in rank order. The payloads are `stride`
-/// bytes apart.
+/// Sets x to `factor` times the sum of all ranks' decoded payloads, added in rank order.
 template <class In, class C, class E, class Replicated>
-void decode_sum(C const& c, context<In, E> const& cx, span_on<E, std::byte const> in, std::size_t stride,
-                unsigned ranks, accum<In> factor, values_on<E, In> x, [[maybe_unused]] Replicated const& replicated) {
-  if constexpr (sums_payloads<C, In, E>) {
-    c.decode_sum_payloads(cx, in, stride, ranks, factor, x, replicated);
+void decode_ranks(C const& c, context<In, E> const& cx, received_on<E> in, accum<In> factor, values_on<E, In> x,
+                  [[maybe_unused]] Replicated const& replicated) {
+  if constexpr (has_payload<C, In, E>) {
+    c.decode_ranks(cx, in, factor, x, replicated);
   } else {
-    auto const y = sections<output_of<C, In>, E, std::byte const>(c.output_shape(cx.dims).n, in);
-    c.decode_sum(cx, gathered_on<E, output_of<C, In>>{y, stride, ranks}, factor, x);
+    auto const y = output_in<In>(c, cx, in.bytes);
+    c.decode_ranks(cx, gathered_on<E, output_of<C, In>>{y, in.stride, cx.ranks}, factor, x);
   }
 }
 
-/// A stage whose decode_sum returns a sum, not a majority vote. Earlier stages of a chain can decode sums, not votes.
+/// A stage whose decode_ranks returns a sum, not a majority vote. Earlier stages of a chain can decode sums, not votes.
 template <class C, class In, class E>
-concept adds_parts = sums_parts<C, In, E> && !traits_of<C>.votes;
+concept adds_ranks = decodes_ranks<C, In, E> && !traits_of<C>.votes;
 
 /// True if there is a rate at which the codec is lossy for this shape. Such a codec needs a residual.
 template <class C>

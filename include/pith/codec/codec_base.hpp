@@ -67,13 +67,15 @@ class codec_base {
   /// The number of rounds that may be in flight for one tensor. With two rounds in flight, produce(r) needs only the
   /// result of round r - 2, so that the transfer of round r - 1 overlaps with computation.
   unsigned depth() const { return 1; }
-  /// For a codec with encode_from or encode_payload_from: true if this function accepts the shape. The function reads
+  /// For a codec with encode_from: true if this function accepts the shape. The function reads
   /// the input from a source (core/source.hpp) instead of a tensor. A chain cannot encode from a source if a tile of a
   /// transform would span two blocks.
   template <executor E>
   constexpr bool can_encode_from(shape const&) const {
     return true;
   }
+  /// For a codec with decode_ranks: true if this function may be called.
+  constexpr bool can_decode_ranks() const { return true; }
 };
 
 }}  // namespace pith::PITH_ABI

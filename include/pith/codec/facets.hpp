@@ -11,7 +11,7 @@ struct contractive {};    ///< delta: E|D(C(x)) - x|^2 <= (1 - delta) |x|^2
 struct bounded {};        ///< error_bound: |D(C(x)) - x| <= error_bound for each element
 struct rate {};           ///< at: the codec at another rate, which controllers choose
 struct source {};         ///< encode_from: error feedback adds the residual in the pass that encodes
-struct sum {};            ///< decode_sum: one pass decodes and adds the payloads of all ranks
+struct ranks {};          ///< decode_ranks: one pass decodes and adds the payloads of all ranks
 struct entries {};        ///< max_entries, decode_entries: a sum of sparse payloads reads only their entries
 struct used {};           ///< used_values, used_side_bytes: `compact` removes the unused bytes of a payload
 struct parts {};          ///< granule: a tensor's parts, one per rank, begin at multiples of this number of elements

@@ -220,8 +220,7 @@ class ring : public detail::codec_exchange<C> {
   static auto& payloads(auto& states) { return std::get<1>(states.each); }
 
   template <class In, class E>
-  static constexpr bool takes_source = detail::encodes_from<C, In, E, detail::share_source<In>> ||
-                                       detail::encodes_payload_from<C, In, E, detail::share_source<In>>;
+  static constexpr bool takes_source = detail::reads_source<C, In, E, detail::share_source<In>>;
 
   static constexpr std::uint64_t min_part = 512;
 
@@ -292,7 +291,7 @@ class ring : public detail::codec_exchange<C> {
                   span_on<E, std::byte> to, auto const& replicated, auto& local) const {
     if constexpr (takes_source<In, E>) {
       if (wrapped().template can_encode_from<E>(cx.dims))
-        return detail::encode_payload_from<In>(wrapped(), cx, from, to, codec_part(replicated), codec_part(local));
+        return detail::encode_from<In>(wrapped(), cx, from, to, codec_part(replicated), codec_part(local));
     }
     cx.exec.for_each_index(cx.dims.n, detail::take_share<In>{from, sum.data});
     detail::encode_payload<In>(wrapped(), cx, values_on<E, In const>(sum), to, codec_part(replicated),

@@ -12,7 +12,7 @@ namespace ext {
 
 /// The facets of a class, which its author declares in one line:
 ///
-///     using facets = pith::ext::facets<pith::ext::contractive, pith::ext::sum>;
+///     using facets = pith::ext::facets<pith::ext::contractive, pith::ext::ranks>;
 ///
 /// A facet is a group of optional members. The program does not compile if a member of a declared facet is missing or
 /// does not fit, or if the class has a member of a facet that it does not declare. The error states the member's
@@ -29,7 +29,7 @@ struct no {};
 template <bool Has, class F>
 using facet_if = std::conditional_t<Has, F, no<F>>;
 
-/// The facets of a base class, and more: `using facets = pith::ext::extended<base::facets, pith::ext::sum>`.
+/// The facets of a base class, and more: `using facets = pith::ext::extended<base::facets, pith::ext::ranks>`.
 template <class List, class... More>
 struct extend;
 template <class... Each, class... More>

@@ -140,8 +140,8 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     if constexpr (fuses<In, E>) {
       if (encodes_in_one_pass<In, E>(cx.dims)) {
         auto const from = policy_.template source<In, E>(g, policy_part(local));
-        return detail::encode_payload_from<accum<In>>(codec_, wide(cx), from, payload, codec_part(replicated),
-                                                      codec_part(local));
+        return detail::encode_from<accum<In>>(codec_, wide(cx), from, payload, codec_part(replicated),
+                                              codec_part(local));
       }
     }
     if constexpr (!always_fuses<In, E>) encode_in_passes<In>(cx, g, payload, replicated, local);

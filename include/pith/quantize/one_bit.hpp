@@ -36,7 +36,7 @@ inline constexpr option<axis::column> column = {};
 template <axis Of = axis::tensor>
 class one_bit : public codec_base {
  public:
-  using facets = ext::facets<ext::contractive, ext::sum>;
+  using facets = ext::facets<ext::contractive, ext::ranks>;
 
   template <class In>
   using output = packed<1>;
@@ -78,7 +78,8 @@ class one_bit : public codec_base {
   }
   /// Sets x to factor times the sum of the ranks' decoded values, added in rank order, in one pass.
   template <real In, executor E>
-  void decode_sum(context<In, E> const& cx, gathered_on<E, packed<1>> in, accum<In> factor, values_on<E, In> x) const {
+  void decode_ranks(context<In, E> const& cx, gathered_on<E, packed<1>> in, accum<In> factor,
+                    values_on<E, In> x) const {
     decode_parts<In>(cx.exec, cx.dims, in, factor, x);
   }
 

@@ -39,7 +39,7 @@ class scalar_quantizer : public codec_base {
   static_assert(sizeof(detail::rule_check<Rule, float>) > 0);
 
  public:
-  using engine_facets = ext::facets<ext::source, ext::sum, ext::parts>;
+  using engine_facets = ext::facets<ext::source, ext::ranks, ext::parts>;
 
   template <class In>
   using output = packed<Rule::bits>;
@@ -106,15 +106,16 @@ class scalar_quantizer : public codec_base {
   }
   template <real In, executor E, class Sink>
   void decode_to(context<In, E> const& cx, encoded_on<E, output<In> const> y, Sink const& to) const {
-    decode_sum_to(cx, gathered_on<E, output<In>>{y, 0, 1}, to);
+    decode_ranks_to(cx, gathered_on<E, output<In>>{y, 0, 1}, to);
   }
   /// Sets x to factor times the sum of the ranks' decoded values, added in rank order, in one pass.
   template <real In, executor E>
-  void decode_sum(context<In, E> const& cx, gathered_on<E, output<In>> in, accum<In> factor, values_on<E, In> x) const {
-    decode_sum_to(cx, in, ext::tensor_sink<In>{x.data, factor});
+  void decode_ranks(context<In, E> const& cx, gathered_on<E, output<In>> in, accum<In> factor,
+                    values_on<E, In> x) const {
+    decode_ranks_to(cx, in, ext::tensor_sink<In>{x.data, factor});
   }
   template <real In, executor E, class Sink>
-  void decode_sum_to(context<In, E> const& cx, gathered_on<E, output<In>> in, Sink const& to) const {
+  void decode_ranks_to(context<In, E> const& cx, gathered_on<E, output<In>> in, Sink const& to) const {
     constexpr auto span = E::items_per_block;
     auto const over = blocks(cx.dims.n, span);
     auto const* const scales = side_as<scale<In>>(in.side);
@@ -137,7 +138,7 @@ class scalar_quantizer : public codec_base {
  private:
   template <class In>
   static constexpr bool has_scale = detail::measures<Rule, accum<In>>;
-  /// True if `decode_sum_to` multiplies the values before it adds them. A sum of half values does not overflow a float,
+  /// True if `decode_ranks_to` multiplies the values before it adds them. A sum of half values does not overflow a float,
   /// and the product of a half value with a small factor would lose digits.
   template <class In, class Sink>
   static constexpr bool splits_factor =

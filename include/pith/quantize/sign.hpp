@@ -45,7 +45,7 @@ class sign : public scalar_quantizer<detail::sign_rule> {
 
   /// Sets x to the majority of the ranks' signs. The factor is not used, because scaling does not change a majority.
   template <real In, executor E>
-  void decode_sum(context<In, E> const& cx, gathered_on<E, packed<1>> in, accum<In>, values_on<E, In> x) const {
+  void decode_ranks(context<In, E> const& cx, gathered_on<E, packed<1>> in, accum<In>, values_on<E, In> x) const {
     using body = detail::count_votes<In, E::items_per_block>;
     cx.exec.for_each_block(detail::blocks_for(cx.dims.n, E::items_per_block),
                            body{in.values.data, in.stride, in.ranks, even_, x.data, cx.dims.n});
@@ -55,7 +55,7 @@ class sign : public scalar_quantizer<detail::sign_rule> {
   ties even_;
 };
 
-static_assert(stage<sign, float, archetype> && detail::sums_parts<sign, float, archetype>);
+static_assert(stage<sign, float, archetype> && detail::decodes_ranks<sign, float, archetype>);
 static_assert(!promises_of<sign>.unbiased && !promises_of<sign>.contractive);
 
 }}  // namespace pith::PITH_ABI

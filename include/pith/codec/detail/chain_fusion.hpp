@@ -16,7 +16,7 @@ concept transforms_tiles = requires(S const& s, encoding_id const& id, shape con
 };
 /// A quantizer that reads a transform's tiles from block-local memory. Transform and quantizer then form one pass.
 template <class S, class In, class E>
-concept takes_tiles = std::same_as<In, accum<In>> && encodes_from<S, In, E, plain_source<In>> &&
+concept takes_tiles = std::same_as<In, accum<In>> && reads_source<S, In, E, plain_source<In>> &&
     requires(S const& s, std::uint64_t n) {
   { s.holds_tiles(n, E::items_per_block, 1u) } -> std::same_as<bool>;
 };

@@ -14,7 +14,7 @@ namespace pith { inline namespace PITH_ABI { namespace detail {
 template <class In, class C, class E>
 std::size_t mean_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
   auto const own = scratch_bytes<In>(c, exec, dims);
-  if (ranks == 1 || has_decode_sum<In, E>(c)) return own;
+  if (ranks == 1 || can_decode_ranks<In, E>(c)) return own;
   if (auto const most = max_entries<In, E>(c, dims); most > 0)
     return own + entry_sum<In>{dims.n, most, ranks}.scratch_bytes();
   return own + scratch_for<In>(dims.n) + scratch_for<accum<In>>(dims.n);
@@ -39,9 +39,9 @@ void decode_one_by_one(C const& c, context<In, E> const& cx, received_on<E> in, 
   cx.exec.for_each_index(cx.dims.n, scale<In, accum<In>>{sum.data, x.data, by.after});
 }
 
-/// Computes the mean of all ranks' decoded payloads, which are added in rank order. decode_sum adds all payloads in one
+/// Computes the mean of all ranks' decoded payloads, which are added in rank order. decode_ranks adds all payloads in one
 /// pass, and decode_entry_sum adds their entries. Both functions give the same result as decoding one payload at a
-/// time, except for the sign of zeros. In a chain, decode_sum adds the outputs of the last stage, and the other stages
+/// time, except for the sign of zeros. In a chain, decode_ranks adds the outputs of the last stage, and the other stages
 /// decode the mean. With one rank, the mean is the decoded payload. Each value is first divided by a power of two, so
 /// that the sum overflows only if the mean does.
 template <class In, class C, class E, class Replicated>
@@ -51,11 +51,11 @@ void decode_mean(C const& c, context<In, E> const& cx, received_on<E> in, values
   auto const size = payload_bytes<In>(c, cx.dims);
   if (cx.ranks == 1) return decode_payload<In>(c, cx.from_rank(0), in.from(0, size), x, replicated);
   auto const share = accum<In>{1} / static_cast<accum<In>>(cx.ranks);
-  if constexpr (sums_parts<C, In, E> || sums_payloads<C, In, E>) {
-    auto const first = in.from(0, size);
-    if (has_decode_sum<In, E>(c)) return decode_sum<In>(c, cx, first, in.stride, cx.ranks, share, x, replicated);
+  if constexpr (decodes_ranks<C, In, E>) {
+    auto const first = received_on<E>{in.from(0, size), in.stride};
+    if (c.can_decode_ranks()) return decode_ranks<In>(c, cx, first, share, x, replicated);
   }
-  if constexpr (may_hold_entries<C, In, E>) {
+  if constexpr (lists_entries<C, In, E>) {
     if (c.max_entries(cx.dims) > 0)
       return decode_entry_sum<In>(c, cx, in.bytes, in.stride, cx.ranks, share, x, replicated);
   }

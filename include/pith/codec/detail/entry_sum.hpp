@@ -126,7 +126,7 @@ struct entry_sum {
 /// apart. Takes one pass over x for each group of entry_sum::at_once() ranks. Except for the sign of zeros, x is
 /// bitwise equal to the sum of the decoded tensors, added in rank order.
 template <class In, class C, class E, class Replicated>
-  requires may_hold_entries<C, In, E>
+  requires lists_entries<C, In, E>
 void decode_entry_sum(C const& c, context<In, E> const& cx, span_on<E, std::byte const> in, std::size_t stride,
                       unsigned ranks, accum<In> factor, values_on<E, In> x, Replicated const& replicated) {
   using A = accum<In>;

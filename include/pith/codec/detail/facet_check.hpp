@@ -30,8 +30,8 @@ concept has_granule = requires(C const& c) {
 
 /// The names of all members of facets.
 struct facet_members {
-  int omega, delta, error_bound, at, encode_from, decode_sum, max_entries, decode_entries, used_values, used_side_bytes,
-      granule, contribution, own_contribution, delivered, produce_from, absorb_to;
+  int omega, delta, error_bound, at, encode_from, decode_ranks, max_entries, decode_entries, used_values,
+      used_side_bytes, granule, contribution, own_contribution, delivered, produce_from, absorb_to;
 };
 
 /// Fails to compile if the facets of a codec do not fit its members.
@@ -44,14 +44,14 @@ struct facet_check {
   PITH_FACET(contractive, delta, has_delta<C>, "double delta(shape const&) const");
   PITH_FACET(bounded, error_bound, has_error_bound<C>, "double error_bound(shape const&) const");
   PITH_FACET(rate, at, rate_adjustable<C>, "C at(double rate) const, where C is the codec's type");
-  PITH_FACET(source, encode_from, (encodes_from<C, In, E, ext::residual_source<In>>),
+  PITH_FACET(source, encode_from, (reads_source<C, In, E, ext::residual_source<In>>),
              "template <real In, executor E, class Source> void encode_from(context<In, E> const&, Source const&, "
              "encoded_on<E, Out>) const");
-  PITH_FACET(sum, decode_sum, (sums_parts<C, In, E>),
-             "template <real In, executor E> void decode_sum(context<In, E> const&, gathered_on<E, Out>, accum<In> "
+  PITH_FACET(ranks, decode_ranks, (decodes_ranks<C, In, E>),
+             "template <real In, executor E> void decode_ranks(context<In, E> const&, gathered_on<E, Out>, accum<In> "
              "factor, values_on<E, In>) const");
   PITH_FACET(entries, max_entries, counts_entries<C>, "std::uint64_t max_entries(shape const&) const");
-  PITH_FACET(entries, decode_entries, (emits_entries<C, In, E>),
+  PITH_FACET(entries, decode_entries, (lists_entries<C, In, E>),
              "template <real In, executor E> void decode_entries(context<In, E> const&, encoded_on<E, Out const>, "
              "ext::selected_entries<In> const&) const");
   PITH_FACET(used, used_values, limits_values<C>, "std::uint64_t used_values(shape const&, std::uint64_t count) const");

@@ -30,8 +30,7 @@ inline constexpr bool fuses_feedback = false;
 template <class C, class F, class In, class E>
   requires has_sources<F, In, E>
 inline constexpr bool fuses_feedback<C, F, In, E> =
-    encodes_from<C, accum<In>, E, typename feedback_source<F, In, E>::type> ||
-    encodes_payload_from<C, accum<In>, E, typename feedback_source<F, In, E>::type>;
+    reads_source<C, accum<In>, E, typename feedback_source<F, In, E>::type>;
 
 /// True if every policy of this type has a source: has_source() is a static function that returns true.
 template <class F>
