@@ -111,6 +111,21 @@ PITH_HD void unpacked_octet(packed_word<Bits> word, std::uint8_t* symbols) {
   __builtin_memcpy(symbols, &v, 8);
 }
 
+/// Reads eight packed symbols of Bits bits. Compilers would copy 3, 5, 6 or 7 bytes through memory, and the load of a word
+/// that was stored in parts waits for the stores. So these bytes are read in parts of 4, 2 and 1 bytes.
+template <unsigned Bits>
+PITH_HD packed_word<Bits> read_packed(std::uint8_t const* bytes) {
+  packed_word<Bits> word = 0;
+  if constexpr (Bits == sizeof(word)) {
+    __builtin_memcpy(&word, bytes, Bits);
+  } else {
+    if constexpr ((Bits & 4) != 0) word = read_packed<4>(bytes);
+    if constexpr ((Bits & 2) != 0) word |= std::uint64_t{read_packed<2>(bytes + (Bits & 4))} << 8 * (Bits & 4);
+    if constexpr ((Bits & 1) != 0) word |= std::uint64_t{bytes[Bits - 1]} << 8 * (Bits - 1);
+  }
+  return word;
+}
+
 template <unsigned Bits>
 PITH_HD void pack_octet(symbol_word<Bits> const* symbols, std::uint64_t count, std::uint8_t* bytes) {
   if constexpr (Bits > 8) {
@@ -134,9 +149,7 @@ PITH_HD void unpack_octet(std::uint8_t const* bytes, std::uint64_t count, symbol
     unpack(bytes, count, Bits, wide);
     for (std::uint64_t i = 0; i < count; ++i) symbols[i] = static_cast<symbol_word<Bits>>(wide[i]);
   } else if (count == octet) {
-    packed_word<Bits> word = 0;
-    __builtin_memcpy(&word, bytes, Bits);
-    unpacked_octet<Bits>(word, symbols);
+    unpacked_octet<Bits>(read_packed<Bits>(bytes), symbols);
   } else {
     for (unsigned i = 0; i < octet; ++i) {  // with a fixed bound, indices are constant and symbols stay in registers
       if (i >= count) break;
