@@ -2,8 +2,8 @@
 //
 //   catalogue [--update docs/catalogue.md] [--data DIR] [--rounds N]
 //
-// All operations are timed in the same rounds (yardstick.hpp), on 2^20 normal values. docs/catalogue.md explains the
-// columns.
+// Eight methods at a time are timed in the same rounds (yardstick.hpp), on 2^20 normal values. docs/catalogue.md
+// explains the columns.
 #include "catalogue.hpp"
 
 #include "page.hpp"
@@ -44,24 +44,20 @@ struct speed {
   double encode, decode;
 };
 
-/// Every method, with its payloads and decoded tensors for each set of buffers.
-std::deque<subject> subjects_of(buffers const& x, std::size_t sets) {
+/// The number of methods that are timed in the same rounds. A method needs several buffers for each set of buffers, and
+/// the sets together are larger than the last-level cache.
+constexpr std::size_t at_once = 8;
+
+/// The speeds of some methods, which are timed in the same rounds.
+template <class Methods>
+std::vector<speed> speeds_of(Methods const& methods, buffers const& x, std::size_t sets, std::size_t rounds) {
+  auto const bytes = dims.n * sizeof(float);
+  auto const y = buffers(pith::seq, dims.n, sets);
   auto subjects = std::deque<subject>();
-  for (auto const& m : bench::catalogue) {
+  auto things = std::vector<bench::thing>();
+  for (auto const& m : methods) {
     auto& s = subjects.emplace_back(pith::seq, m.codec, dims, sets);
     for (std::size_t set = 0; set < sets; ++set) s.encode(set, x[set]);
-  }
-  return subjects;
-}
-
-std::vector<speed> speeds_on(sample const& values, std::size_t rounds) {
-  auto const bytes = dims.n * sizeof(float);
-  auto const sets = bench::sets_for(bytes);
-  auto const x = buffers(pith::seq, dims.n, sets), y = buffers(pith::seq, dims.n, sets);
-  for (std::size_t set = 0; set < sets; ++set) std::memcpy(x[set].data(), values.values.data(), bytes);
-  auto subjects = subjects_of(x, sets);
-  auto things = std::vector<bench::thing>();
-  for (auto& s : subjects) {
     things.push_back({[&](std::size_t set) { s.encode(set, x[set]); }});
     things.push_back({[&](std::size_t set) { s.decode(set, y[set]); }});
   }
@@ -69,6 +65,18 @@ std::vector<speed> speeds_on(sample const& values, std::size_t rounds) {
   auto speeds = std::vector<speed>();
   for (auto&& [s, of] : ranges::views::zip(subjects, ranges::views::chunk(times, 2)))
     speeds.push_back({rates.bound(s.encoding()) / of[0].median, rates.bound(s.decoding()) / of[1].median});
+  return speeds;
+}
+
+std::vector<speed> speeds_on(sample const& values, std::size_t rounds) {
+  auto const sets = bench::sets_for(dims.n * sizeof(float));
+  auto const x = buffers(pith::seq, dims.n, sets);
+  for (std::size_t set = 0; set < sets; ++set) std::memcpy(x[set].data(), values.values.data(), dims.n * sizeof(float));
+  auto speeds = std::vector<speed>();
+  for (auto const& methods : ranges::views::chunk(bench::catalogue, at_once)) {
+    auto const own = speeds_of(methods, x, sets, rounds);
+    speeds.insert(speeds.end(), own.begin(), own.end());
+  }
   return speeds;
 }
 

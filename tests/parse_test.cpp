@@ -107,6 +107,13 @@ TEST_CASE("the name of a parsed codec equals its text and can be parsed again") 
                            "block_int<4>(32)",
                            "block_int<2>(0)",
                            "block_int<2>(32,clip)",
+                           "mxfp8",
+                           "mxfp8(e5m2)",
+                           "mxfp8(e4m3,even)",
+                           "mxfp6(e3m2,rceil)",
+                           "mxfp4",
+                           "mxfp4(floor)",
+                           "mxint8(ceil)",
                            "hadamard",
                            "hadamard(64)",
                            "hadamard|qsgd<4>",
@@ -321,6 +328,8 @@ TEST_CASE("parse refuses invalid text with an error that states the expected and
   refuses("random_blocks(0.1,4294967295)", "random_blocks: block must be in [1, 2048], got 4294967295");
   refuses("random_blocks(0.1,9999999999)", "got \"9999999999\", which is out of range");
   refuses("eight_bit(0,ceil)", "expected nearest or floor in");
+  refuses("mxfp8(e2m1)", "expected e4m3 or e5m2 in \"mxfp8(e2m1)\", got \"e2m1\"");
+  refuses("mxfp4(up)", "expected floor, even, ceil or rceil in \"mxfp4(up)\", got \"up\"");
   refuses("sidco(0.1,normal)", "expected exponential, gamma or pareto in \"sidco(0.1,normal)\", got \"normal\"");
   refuses("sidco(0.1,gamma,40)", "sidco: stages must be at most 32, got 40");
   refuses("redsync(2)", "redsync: density must be in (0, 1], got 2");

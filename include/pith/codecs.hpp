@@ -13,6 +13,7 @@
 #include <pith/quantize/block_int.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/eight_bit.hpp>
+#include <pith/quantize/mx.hpp>
 #include <pith/quantize/natural.hpp>
 #include <pith/quantize/one_bit.hpp>
 #include <pith/quantize/qsgd.hpp>

@@ -9,6 +9,10 @@
 //   block_int<8>                         13459c8cac3098e6
 //   block_int<3>(40000)                  52f0480c8db188e6
 //   block_int<2>(32,clip)                4f3ab7e6ecc9f566
+//   mxfp8                                835e594880a05ca6
+//   mxfp6                                aeb2cc9f76672966
+//   mxfp4                                50256d1b6ae0d7e6
+//   mxint8                               0824eed6f1fed166
 //   qsgd<8>                              cabc04830f5d1385
 //   qsgd<4>(5,24)                        f0a4410430576455
 //   qsgd<3>(3,40000,max)                 ac4333b2df34188b

@@ -7,6 +7,7 @@
 #include <pith/quantize/block_int.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/eight_bit.hpp>
+#include <pith/quantize/mx.hpp>
 #include <pith/quantize/natural.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/trits.hpp>
@@ -29,6 +30,11 @@ void quantizers(F& f) {
     f.execute(pith::block_int<8>(), {n});
     f.execute(pith::block_int<3>(20'000), {n});
     f.execute(pith::block_int<2>(32, pith::options::clip), {n});
+    f.execute(pith::mxfp8(), {n});
+    f.execute(pith::mxfp8(pith::fp8_format::e5m2, pith::mx_scale::ceil), {n});
+    f.execute(pith::mxfp6(), {n});
+    f.execute(pith::mxfp4(), {n});
+    f.execute(pith::mxint8(), {n});
     f.execute(pith::eight_bit(), {n});
     f.execute(pith::eight_bit(128, pith::snap::floor), {n});
     f.execute(pith::qsgd<8>(127, 128, pith::norm::max), {n});

@@ -22,7 +22,7 @@ PARTS = {
                         "hypersphere_quantizer", "k_means", "matrix_product", "pca", "pca_basis", "pca_fit",
                         "product_quantizer", "slice_order", "slice_samples"},
 }
-FORMS_OF_OTHER_NAMES = {"error_feedback": "ef"}
+FORMS_OF_OTHER_NAMES = {"error_feedback": "ef", "mx": "mxfp8"}
 NAMED_IN = {
     "stages": ["docs/catalogue.md", "docs/wire_format.md", "benchmarks/catalogue.hpp", "tests/device",
                "tests/wire/make_golden.cpp", "tests/wire/scalar_decoder.hpp", "tests/data/frozen/rows.txt"],

@@ -7,6 +7,7 @@
 #include <pith/quantize/block_int.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/eight_bit.hpp>
+#include <pith/quantize/mx.hpp>
 #include <pith/quantize/natural.hpp>
 #include <pith/quantize/one_bit.hpp>
 #include <pith/quantize/qsgd.hpp>
@@ -38,6 +39,10 @@ void with_quantizers(std::uint64_t n, F const& f) {
   f(pith::block_int<8>(), pith::shape{n});
   f(pith::block_int<3>(40000), pith::shape{n});
   f(pith::block_int<2>(32, clip), pith::shape{n});
+  f(pith::mxfp8(), pith::shape{n});
+  f(pith::mxfp6(), pith::shape{n});
+  f(pith::mxfp4(), pith::shape{n});
+  f(pith::mxint8(), pith::shape{n});
   f(pith::qsgd<8>(), pith::shape{n});
   f(pith::qsgd<4>(5, 24), pith::shape{n});
   f(pith::qsgd<3>(3, 40000, pith::norm::max), pith::shape{n});

@@ -5,7 +5,7 @@
 """
 import math, pathlib, struct, sys
 
-M64, KINDS = (1 << 64) - 1, {1: ("f", 4), 2: ("d", 8), 3: ("e", 2), 4: ("bf", 2)}  # element kind: format, bytes
+M64, KINDS = (1 << 64) - 1, {1: ("f", 4), 2: ("d", 8), 3: ("e", 2), 4: ("bf", 2), 5: ("e8", 1)}  # element kind: format, bytes
 
 
 def stir(word):
@@ -50,7 +50,17 @@ def rounded(kind, value):
         return math.copysign(math.inf, value)
 
 
+def saturated(kind, value):
+    """An element: a number beyond the largest half or bfloat16 becomes the largest, with its sign."""
+    near = rounded(kind, value)
+    if kind < 3 or math.isfinite(near) or not math.isfinite(value):
+        return near
+    return math.copysign(65504.0 if kind == 3 else float.fromhex("0x1.fep127"), value)
+
+
 def read(kind, data, count):
+    if kind == 5:
+        return [math.nan if b == 255 else 2.0 ** (b - 127) for b in data[:count]]
     if kind == 4:
         return [struct.unpack("<f", b"\0\0" + data[2 * i : 2 * i + 2])[0] for i in range(count)]
     return list(struct.unpack_from(f"<{count}{KINDS[kind][0]}", data))
@@ -92,6 +102,19 @@ def accum(kind):
     return 2 if kind == 2 else 1
 
 
+# Codec and format: mantissa bits, bias, the largest code that is a number.
+FLOATS = {("mxfp4", ""): (1, 1, 7), ("mxfp6", ""): (3, 1, 31), ("mxfp6", "e3m2"): (2, 3, 31),
+          ("mxfp8", ""): (3, 7, 126), ("mxfp8", "e5m2"): (2, 15, 123)}
+
+
+def small_float(code, mantissa, bias, largest):
+    if code > largest:
+        return math.nan
+    exponent, fraction = code >> mantissa, code & (1 << mantissa) - 1
+    whole = fraction if exponent == 0 else fraction + (1 << mantissa)
+    return whole * 2.0 ** (max(exponent, 1) - bias - mantissa)
+
+
 def points():
     """The 128 points of eight_bit, from 0 to 1."""
     ascending = [0.0]
@@ -114,7 +137,7 @@ class Stage:
         self.word = self.name.partition("<")[0]
         self.n, self.rows, self.kind, self.head, self.place = n, rows, kind, head, place
         self.out_n, self.out_rows, self.out_kind, self.bits, self.side = n, rows, kind, 0, 0
-        self.scale_kind = 4 if self.word == "block_int" else accum(kind)
+        self.scale_kind = 4 if self.word == "block_int" else 5 if self.word.startswith("mx") else accum(kind)
         if self.word == "cast":
             self.out_kind = {"cast<half>": 3, "cast<bfloat16>": 4}[self.name]
         elif self.name == "one_bit":
@@ -126,6 +149,8 @@ class Stage:
             self.quantizer(8 if self.name == "eight_bit" else 1, int(self.arg(0, 0)))
         elif self.word == "block_int":
             self.quantizer(self.angle(8), int(self.arg(0, 128)))
+        elif self.name.startswith("mx"):
+            self.quantizer({"mxfp4": 4, "mxfp6": 6}.get(self.name, 8), 32)
         elif self.word in ("terngrad", "summed_terngrad", "qsgd"):
             self.quantizer(self.angle(2), int(self.arg(1, 128 if self.word == "qsgd" else 0)))
         elif self.name in ("top_k", "random_k", "random_blocks"):
@@ -180,11 +205,11 @@ class Stage:
 
     def decode(self, values, side):
         wide = accum(self.kind)
-        x = [rounded(self.kind, v) for v in self.undo(values, side, wide)]
+        x = [saturated(self.kind, v) for v in self.undo(values, side, wide)]
         if not self.is_damped:
             return x
         factor = rounded(wide, 1 / (1 + self.omega()))
-        return [rounded(self.kind, rounded(wide, factor * v)) for v in x]
+        return [saturated(self.kind, rounded(wide, factor * v)) for v in x]
 
     def undo(self, values, side, wide):
         if self.name == "redsync_mean":
@@ -219,6 +244,11 @@ class Stage:
             return (1 - 2 * high) * 2.0 ** (low - (109 if self.bits == 8 else 127)) if low else (0.0, math.nan)[high]
         if self.name == "eight_bit":
             return (1 - 2 * high) * POINTS[low] * scales[0]
+        if self.name.startswith("mxfp"):
+            form = FLOATS.get((self.name, self.arg(0, "")), FLOATS[self.name, ""])
+            return (1 - 2 * high) * small_float(low, *form) * scales[0]
+        if self.name == "mxint8":
+            return (symbol - (high << 8)) / 64 * scales[0]
         if self.bits == 1:
             return (1 - 2 * high) * (scales[0] if scales else 1.0)
         return (symbol - (high << self.bits)) * scales[0]
@@ -293,7 +323,7 @@ def decode(text, kind, n, rows, head, payload):
     if name == "checked":
         return decode(args[0], kind, n, rows, head, payload[16:])
     if name == "ef":
-        return [rounded(kind, v) for v in decode(args[0], accum(kind), n, rows, head, payload)]
+        return [saturated(kind, v) for v in decode(args[0], accum(kind), n, rows, head, payload)]
     for place, part in enumerate(parts):
         stages.append(Stage(part, n, rows, kind, head, place))
         n, rows, kind = stages[-1].out_n, stages[-1].out_rows, stages[-1].out_kind

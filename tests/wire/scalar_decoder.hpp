@@ -89,6 +89,8 @@ struct stage {
     if (t.name == "eight_bit") quantizer(8, 1, t.whole(0, 0));
     if (is("qsgd<")) quantizer(bits_of_name(), 1, t.whole(1, 128));
     if (is("block_int<")) scale_kind = 4, quantizer(bits_of_name(), 1, t.whole(0, 128));
+    if (t.name == "mxfp8" || t.name == "mxint8") scale_kind = 5, quantizer(8, 1, 32);
+    if (t.name == "mxfp6" || t.name == "mxfp4") scale_kind = 5, quantizer(t.name == "mxfp6" ? 6 : 4, 1, 32);
     if (t.name == "top_k" || t.name == "random_k" || t.name == "random_blocks") sparsifier();
     if (t.name == "threshold") counted(kept(n, t.arguments.size() > 1 ? std::stod(t.arguments[1]) : 1));
     if (t.name == "redsync" || t.name == "sidco" || t.name == "gaussian_k") counted(estimated());
@@ -189,10 +191,10 @@ struct stage {
              : tile > 0               ? unrotated(f, y)
              : rank > 0 && !exact     ? product(y)
                                       : y;
-    for (auto& v : x) v = rounded(kind, v);
+    for (auto& v : x) v = saturated(kind, v);
     if (!damped) return x;
     auto const factor = rounded(wide(kind), 1 / (1 + omega()));
-    for (auto& v : x) v = rounded(kind, rounded(wide(kind), factor * v));
+    for (auto& v : x) v = saturated(kind, rounded(wide(kind), factor * v));
     return x;
   }
   std::vector<double> quantized(frame const& f, std::vector<double> x, std::size_t at) const {
@@ -213,8 +215,17 @@ struct stage {
       return std::ldexp(sign, static_cast<int>(low) - (bits == 8 ? 109 : 127));
     }
     if (t.name == "eight_bit") return sign * point(low) * own[0];
+    if (is("mxfp")) return sign * own[0] * magnitude(low);
+    if (t.name == "mxint8") return (static_cast<double>(low) - 128 * static_cast<double>(high)) / 64 * own[0];
     if (bits == 1) return scales == 0 ? sign : sign * own[0];
     return (static_cast<double>(low) - std::ldexp(static_cast<double>(high), static_cast<int>(bits) - 1)) * own[0];
+  }
+  /// The number of a code of mxfp8, mxfp6 or mxfp4.
+  double magnitude(std::uint64_t code) const {
+    auto const format = t.arguments.empty() ? "" : t.arguments[0];
+    if (t.name == "mxfp4") return small_float(code, 1, 1, 7);
+    if (t.name == "mxfp6") return format == "e3m2" ? small_float(code, 2, 3, 31) : small_float(code, 3, 1, 31);
+    return format == "e5m2" ? small_float(code, 2, 15, 123) : small_float(code, 3, 7, 126);
   }
   std::vector<double> placed(frame const& f, std::vector<double> const& y, std::size_t at, std::uint64_t count) const {
     auto x = std::vector<double>(n);
@@ -299,7 +310,7 @@ inline std::vector<double> decode(frame const& f, std::string const& codec, int 
     return decode(f, "top_k(" + outer.arguments[0] + ")", kind);
   if (parts.size() == 1 && outer.name == "ef") {
     auto x = decode(f, outer.arguments[0], wide(kind));
-    for (auto& v : x) v = rounded(kind, v);
+    for (auto& v : x) v = saturated(kind, v);
     return x;
   }
   auto stages = std::vector<stage>{{parts[0], kind, f.n, f.rows, 0}};

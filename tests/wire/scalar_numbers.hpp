@@ -19,8 +19,9 @@ inline std::uint64_t number(bytes const& from, std::size_t at, unsigned size) {
   return v;
 }
 
-/// Elements: 1 float, 2 double, 3 half, 4 bfloat16. A value is held as a double, which all of them are.
-inline unsigned size_of(int kind) { return kind == 1 ? 4 : kind == 2 ? 8 : 2; }
+/// Elements: 1 float, 2 double, 3 half, 4 bfloat16; and 5, the exponent of a scale, in a byte. A value is held as a
+/// double, which all of them are.
+inline unsigned size_of(int kind) { return kind == 1 ? 4 : kind == 2 ? 8 : kind == 5 ? 1 : 2; }
 
 /// |value| in units of the last place of a format of so many digits and so small an exponent, ties to even.
 inline double nearest(double value, int digits, int least, double overflow) {
@@ -38,6 +39,13 @@ inline double rounded(int kind, double v) {
   return v;
 }
 
+/// An element: a number beyond the largest half or bfloat16 becomes the largest, with its sign.
+inline double saturated(int kind, double v) {
+  auto const near = rounded(kind, v);
+  if (kind < 3 || std::isfinite(near) || !std::isfinite(v)) return near;
+  return std::copysign(kind == 3 ? 65504 : 0x1.fep127, v);
+}
+
 /// The fields of sign, exponent and fraction of half and bfloat16.
 inline double from_fields(std::uint64_t v, int exponent_bits, int fraction_bits) {
   auto const fraction = static_cast<double>(v & ((1u << fraction_bits) - 1));
@@ -52,6 +60,7 @@ inline double element(int kind, bytes const& from, std::size_t at) {
   auto const v = number(from, at, size_of(kind));
   if (kind == 3) return from_fields(v, 5, 10);
   if (kind == 4) return from_fields(v, 8, 7);
+  if (kind == 5) return v == 255 ? NAN : std::ldexp(1.0, static_cast<int>(v) - 127);
   if (kind == 1) {
     auto const low = static_cast<std::uint32_t>(v);
     float f;
@@ -74,6 +83,15 @@ inline std::uint64_t field(bytes const& from, std::size_t at, std::uint64_t firs
     v += static_cast<std::uint64_t>(from.at(at + place / 8) >> (place % 8) & 1) << b;
   }
   return v;
+}
+
+/// The number of a code of `mantissa` lower bits and an exponent above, or NaN above the code `largest`.
+inline double small_float(std::uint64_t code, int mantissa, int bias, std::uint64_t largest) {
+  auto const exponent = static_cast<int>(code >> mantissa);
+  auto const fraction = static_cast<double>(code & ((1u << mantissa) - 1));
+  if (code > largest) return NAN;
+  if (exponent == 0) return std::ldexp(fraction, 1 - bias - mantissa);
+  return std::ldexp(fraction + (1 << mantissa), exponent - bias - mantissa);
 }
 
 /// Point `code` of eight_bit's 128, which ascend from 0 to 1.

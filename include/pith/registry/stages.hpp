@@ -8,6 +8,7 @@
 #include <pith/quantize/block_int.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/eight_bit.hpp>
+#include <pith/quantize/mx.hpp>
 #include <pith/quantize/natural.hpp>
 #include <pith/quantize/one_bit.hpp>
 #include <pith/quantize/qsgd.hpp>
@@ -100,6 +101,11 @@ made_by<F> with_one_bit(syntax::term const& t, F const& f) {
 
 inline ties ties_in(syntax::term const& t) { return t.is_second(0, "positive", "zero") ? ties::zero : ties::positive; }
 
+/// The choice of a microscaling format's scale, in argument i.
+inline mx_scale mx_scale_in(syntax::term const& t, std::size_t i, mx_scale usual) {
+  return static_cast<mx_scale>(t.word(i, {"floor", "even", "ceil", "rceil"}, static_cast<std::size_t>(usual)));
+}
+
 template <class F>
 made_by<F> with_threshold(syntax::term const& t, F const& f) {
   auto const tau = t.number(0), capacity = t.has(1) ? t.number(1) : 1;
@@ -110,9 +116,11 @@ template <class F>
 made_by<F> with_sidco(syntax::term const& t, F const& f) {
   auto const density = t.number(0);
   auto const stages = t.count<unsigned>(2, 0);
-  if (t.has(1) && t.arguments[1].text == "gamma") return f(sidco(density, options::gamma, stages));
-  return t.is_second(1, "exponential", "pareto", ", gamma") ? f(sidco(density, options::pareto, stages))
-                                                            : f(sidco(density, options::exponential, stages));
+  switch (t.word(1, {"exponential", "gamma", "pareto"})) {
+    case 1: return f(sidco(density, options::gamma, stages));
+    case 2: return f(sidco(density, options::pareto, stages));
+    default: return f(sidco(density, options::exponential, stages));
+  }
 }
 
 template <scaling Scaling, class F>
@@ -189,6 +197,23 @@ inline constexpr auto stage_methods = std::tuple(
              auto const of_bits = [&](auto bits) { return f(block_int<bits()>(t.count(0, 128), scale)); };
              return detail::with_bits<2, 8>(t, of_bits);
            }),
+    method("mxfp8", 0, 2,
+           "floats of 8 bits, in blocks of 32 with a power of two; mxfp8(e4m3 or e5m2, floor, even, ceil or rceil)",
+           {"mxfp8", "mxfp8(e5m2)", "mxfp8(e4m3,floor)"},
+           [](auto const& t, auto const& f) {
+             auto const format = t.is_second(0, "e4m3", "e5m2") ? fp8_format::e5m2 : fp8_format::e4m3;
+             return f(mxfp8(format, detail::mx_scale_in(t, 1, mx_scale::rceil)));
+           }),
+    method("mxfp6", 0, 2, "floats of 6 bits; mxfp6(e2m3 or e3m2, floor, even, ceil or rceil)",
+           {"mxfp6", "mxfp6(e3m2)", "mxfp6(e2m3,rceil)"},
+           [](auto const& t, auto const& f) {
+             auto const format = t.is_second(0, "e2m3", "e3m2") ? fp6_format::e3m2 : fp6_format::e2m3;
+             return f(mxfp6(format, detail::mx_scale_in(t, 1, mx_scale::even)));
+           }),
+    method("mxfp4", 0, 1, "floats of 4 bits; mxfp4(floor, even, ceil or rceil)", {"mxfp4", "mxfp4(floor)"},
+           [](auto const& t, auto const& f) { return f(mxfp4(detail::mx_scale_in(t, 0, mx_scale::even))); }),
+    method("mxint8", 0, 1, "integers of 8 bits; mxint8(floor, even, ceil or rceil)", {"mxint8", "mxint8(ceil)"},
+           [](auto const& t, auto const& f) { return f(mxint8(detail::mx_scale_in(t, 0, mx_scale::rceil))); }),
     method("top_k", 1, 1, "the 1 % of largest magnitude", {"top_k(0.01)", "top_k(0.25)"},
            [](auto const& t, auto const& f) { return f(top_k(t.number(0))); }),
     method("threshold", 1, 3, "magnitudes from 0.01 on; threshold(tau, capacity, keep or dense): up to a share, then "

@@ -5,7 +5,10 @@
 
 #include <cctype>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -57,14 +60,21 @@ struct term {
     return read<int>("a whole number", angle);
   }
 
-  /// Returns true if argument i is the second of two words. Returns false if argument i is the first word or is
-  /// missing. `others` are further valid words, which only the error message lists.
-  bool is_second(std::size_t i, std::string_view first, std::string_view second, char const* others = "") const {
-    if (!has(i)) return false;
-    auto const& word = arguments[i].text;
-    detail::require(word == first || word == second, "parse: expected ", first, others, " or ", second, " in \"", text,
-                    "\", got \"", word, "\"");
-    return word == second;
+  /// Returns the index of argument i in a list of words, or `otherwise` if argument i is missing.
+  std::size_t word(std::size_t i, std::initializer_list<std::string_view> words, std::size_t otherwise = 0) const {
+    if (!has(i)) return otherwise;
+    auto list = std::string();
+    for (std::size_t w = 0; w < words.size(); ++w) {
+      auto const& expected = words.begin()[w];
+      if (expected == arguments[i].text) return w;
+      list.append(w == 0 ? "" : w + 1 < words.size() ? ", " : " or ").append(expected);
+    }
+    throw std::invalid_argument(
+        detail::sentence("parse: expected ", list, " in \"", text, "\", got \"", arguments[i].text, "\""));
+  }
+  /// Returns true if argument i is the second of two words. Returns false if it is the first word or is missing.
+  bool is_second(std::size_t i, std::string_view first, std::string_view second) const {
+    return word(i, {first, second}) == 1;
   }
 
  private:
