@@ -302,6 +302,31 @@ TEST_CASE("an object that refuses a state does not change") {
   }
 }
 
+TEST_CASE("a state whose step counter could overflow is refused") {
+  auto const with_steps = [](bytes const& saved, std::size_t at, std::uint64_t steps) {
+    auto const [words, states] = pith::detail::open_states("with_steps", saved);
+    auto values = bytes(states.begin(), states.end());
+    std::memcpy(values.data() + at, &steps, sizeof steps);
+    return pith::detail::save_states(std::string(words), values);
+  };
+  constexpr auto bound = std::uint64_t{1} << 63;
+  auto c = pith::compressor<float>(pith::parse<float>("random_k(0.5)"), pith::vector(imported_elements));
+  auto const of_compressor = c.export_state();
+  for (auto const steps : {bound, ~std::uint64_t{0}}) {
+    CHECK_THROWS_WITH_AS(c.import_state(with_steps(of_compressor, 0, steps)),
+                         doctest::Contains("the number of steps must be below 9223372036854775808, got "),
+                         std::invalid_argument);
+  }
+  c.import_state(with_steps(of_compressor, 0, bound - 1));
+  CHECK(c.step() == bound - 1);
+  auto e = pith::make_exchange<float>(seq, one_rank(), imported_tensors, pith::parse<float>("qsgd<4>"));
+  auto const of_exchange = e.export_state();
+  for (std::size_t const at : {0u, 8u, 16u}) {  // each tensor has only a step counter
+    CHECK_THROWS_AS(e.import_state(with_steps(of_exchange, at, bound)), std::invalid_argument);
+    CHECK(e.export_state() == of_exchange);
+  }
+}
+
 TEST_CASE("a basis is loaded whole or not at all") {
   auto samples = pith::slice_samples<float>(96, 24, pith::slice_order::oihw(4, 6, 4));
   for (unsigned step = 0; step < 6; ++step) samples.add(pith::span<float const>(imported_gradient(step)).first(96));

@@ -105,6 +105,7 @@ class compressor {
     constexpr auto* call = "compressor::import_state";
     auto const states = detail::matching_states(call, bytes, state_words());
     detail::require_size(call, "states", detail::state_bytes(state_), states.size(), " bytes");
+    detail::require_steps(call, states.data());
     auto loaded = detail::field_loader<E>(exec_, states.data());
     state_.fields(loaded);
     exec_.wait();

@@ -404,8 +404,13 @@ class gradient_exchange {
     next.owes = detail::owing_in(saved.words, state_words(next));
     detail::require_words(importing, state_words(next), saved.words);
     auto size = detail::field_counter();
-    for (std::size_t i = 0; i < tensors().size(); ++i) model().fields(i, next, size);
+    auto firsts = std::vector<std::size_t>();
+    for (std::size_t i = 0; i < tensors().size(); ++i) {
+      firsts.push_back(size.bytes);
+      model().fields(i, next, size);
+    }
     detail::require_size(importing, "states", size.bytes, saved.states.size(), " bytes");
+    for (auto const first : firsts) detail::require_steps(importing, saved.states.data() + first);
     return {whole.states, std::move(ordered), next.owes};
   }
 

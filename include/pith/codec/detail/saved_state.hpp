@@ -145,4 +145,12 @@ inline span<std::byte const> matching_states(char const* call, span<std::byte co
   return parts.states;
 }
 
+/// Throws if a saved step counter, the first field of a codec's saved states, could overflow.
+inline void require_steps(char const* call, std::byte const* states) {
+  constexpr auto bound = std::uint64_t{1} << 63;
+  std::uint64_t steps = 0;
+  std::memcpy(&steps, states, sizeof steps);
+  require(steps < bound, call, ": the number of steps must be below ", bound, ", got ", steps);
+}
+
 }}}  // namespace pith::PITH_ABI::detail
