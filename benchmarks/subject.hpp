@@ -14,6 +14,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,7 +68,6 @@ class subject {
         dims_(dims),
         codec_(codec_of<In, E>(text)),
         payload_(exec, pith::payload_bytes<In>(codec_, dims), sets),
-        gathered_(exec, sums() ? summed_ranks * stride() : 0, sets),
         scratch_(exec, pith::workspace_bytes<In>(exec, codec_, dims, summed_ranks)) {
     for (std::size_t i = 0; i < sets; ++i) states_.push_back(pith::make_state<In>(exec, codec_, dims));
   }
@@ -83,17 +83,18 @@ class subject {
     pith::compress(exec_, codec_, x, payload_[set], states_[set], ws);
     exec_.wait();
   }
-  /// Copies the payload of a set to every rank's payload.
+  /// Copies the payload of a set to every rank's payload. The first call allocates the payloads of all ranks.
   void gather(std::size_t set) {
+    if (!gathered_) gathered_.emplace(exec_, summed_ranks * stride(), states_.size());
     for (unsigned rank = 0; rank < summed_ranks; ++rank) {
-      exec_.copy(gathered_[set].data() + rank * stride(), payload_[set].data(), payload_bytes());
+      exec_.copy((*gathered_)[set].data() + rank * stride(), payload_[set].data(), payload_bytes());
     }
     exec_.wait();
   }
   void decode_ranks(std::size_t set, pith::span_on<E, In> x) {
     auto ws = pith::workspace_on<E>(scratch_.view());
     auto& state = states_[set];
-    codec_.absorb(state.context_on(exec_, ws, summed_ranks), 0, {gathered_[set], stride()}, {x.data(), x.size()},
+    codec_.absorb(state.context_on(exec_, ws, summed_ranks), 0, {(*gathered_)[set], stride()}, {x.data(), x.size()},
                   state.replicated(), state.local());
     exec_.wait();
   }
@@ -133,7 +134,8 @@ class subject {
   E exec_;
   pith::shape dims_;
   codec_type codec_;
-  rotated<std::byte, E> payload_, gathered_;
+  rotated<std::byte, E> payload_;
+  std::optional<rotated<std::byte, E>> gathered_;
   pith::buffer<std::byte, E> scratch_;
   std::vector<pith::codec_state<In, codec_type, E>> states_;
 };

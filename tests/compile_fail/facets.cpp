@@ -55,6 +55,25 @@ struct mutable_sum : copying {
   template <real In, executor E>
   void decode_ranks(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) {}
 };
+/// A codec that is not a stage, with the member of a stage.
+struct whole_payload : pith::codec_base {
+  using facets = ext::facets<ext::ranks>;
+  template <class In>
+  using output = In;
+
+  std::string name() const { return "whole_payload"; }
+  template <class In>
+  std::size_t payload_bytes(pith::shape const&) const {
+    return 0;
+  }
+  template <real In, executor E>
+  void encode_payload(context<In, E> const&, values_on<E, In const>, pith::span_on<E, std::byte>, auto const&,
+                      auto&) const {}
+  template <real In, executor E>
+  void decode_payload(context<In, E> const&, pith::span_on<E, std::byte const>, values_on<E, In>, auto const&) const {}
+  template <real In, executor E>
+  void decode_ranks(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) const {}
+};
 struct returning : copying {
   using facets = ext::facets<ext::source>;
   template <real In, executor E, class Source>
@@ -138,6 +157,9 @@ int main() {
 #elif defined(NOT_CONST)
   // expected-error {{pith: the facet ext::ranks needs: template <real In, executor E> void decode_ranks(}}
   auto const codec = pith::error_feedback(mutable_sum(), pith::unverified);
+#elif defined(NOT_A_STAGE)
+  // expected-error {{in a codec that is not a stage, the second argument is received_on<E>, and the last one is replicated const&}}
+  auto const codec = pith::any_codec<float>(whole_payload());
 #elif defined(RETURNS_A_VALUE)
   // expected-error {{pith: the facet ext::source needs: template <real In, executor E, class Source> void encode_from(}}
   auto const codec = returning() | pith::qsgd<8>();

@@ -319,12 +319,16 @@ TEST_CASE("a state whose step counter could overflow is refused") {
   }
   c.import_state(with_steps(of_compressor, 0, bound - 1));
   CHECK(c.step() == bound - 1);
-  auto e = pith::make_exchange<float>(seq, one_rank(), imported_tensors, pith::parse<float>("qsgd<4>"));
+  auto e = pith::make_exchange<float>(seq, one_rank(), imported_tensors, pith::parse<float>("ef(qsgd<4>)"));
   auto const of_exchange = e.export_state();
-  for (std::size_t const at : {0u, 8u, 16u}) {  // each tensor has only a step counter
+  for (std::size_t const at : {0u, 8u + 96 * 4, 16u + 108 * 4}) {  // a tensor has a step counter and its residual
     CHECK_THROWS_AS(e.import_state(with_steps(of_exchange, at, bound)), std::invalid_argument);
     CHECK(e.export_state() == of_exchange);
   }
+  auto adaptive = pith::make_adaptive_exchange<float>(
+      seq, one_rank(), imported_tensors, pith::parse<float>("ef(rated(top_k(0.25)))"), pith::warm_up(0.01, 2));
+  auto const of_adaptive = adaptive.export_state();
+  CHECK_THROWS_AS(adaptive.import_state(with_steps(of_adaptive, 0, bound)), std::invalid_argument);
 }
 
 TEST_CASE("a basis is loaded whole or not at all") {

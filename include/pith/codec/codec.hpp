@@ -91,13 +91,16 @@ void encode_payload(C const& c, context<In, E> const& cx, values_on<E, In const>
 /// the decoded values to the source. A stage writes values and side information; a codec that is not a stage writes a
 /// payload, and receives its states.
 template <class C, class In, class E, class Source>
-concept reads_source = requires(C const& c, context<In, E> const& cx, Source const& from,
-                                encoded_on<E, output_of<C, In>> y) {
-  { c.encode_from(cx, from, y) } -> std::same_as<void>;
-} || requires(C const& c, context<In, E> const& cx, Source const& from, span_on<E, std::byte> payload,
+concept reads_source =
+    (!has_payload<C, In, E> &&
+     requires(C const& c, context<In, E> const& cx, Source const& from, encoded_on<E, output_of<C, In>> y) {
+       { c.encode_from(cx, from, y) } -> std::same_as<void>;
+     }) ||
+    (has_payload<C, In, E> &&
+     requires(C const& c, context<In, E> const& cx, Source const& from, span_on<E, std::byte> payload,
               replicated_of<C, In, E> const& replicated, local_of<C, In, E>& local) {
-  { c.encode_from(cx, from, payload, replicated, local) } -> std::same_as<void>;
-};
+       { c.encode_from(cx, from, payload, replicated, local) } -> std::same_as<void>;
+     });
 
 /// A sparsifier that selects entries from a source. After the next stage has encoded the entries, `write_back` passes
 /// the decoded values of the entries to the source.
@@ -143,13 +146,17 @@ void decode_payload(C const& c, context<In, E> const& cx, span_on<E, std::byte c
 /// stage reads payloads. A chain satisfies the concept if its last stage satisfies adds_ranks (below), and if its other
 /// stages are linear and equal on all ranks.
 template <class C, class In, class E>
-concept decodes_ranks = requires(C const& c, context<In, E> const& cx, gathered_on<E, output_of<C, In>> in,
-                                 accum<In> factor, values_on<E, In> x) {
-  { c.decode_ranks(cx, in, factor, x) } -> std::same_as<void>;
-} || requires(C const& c, context<In, E> const& cx, received_on<E> in, accum<In> factor, values_on<E, In> x,
+concept decodes_ranks =
+    (!has_payload<C, In, E> &&
+     requires(C const& c, context<In, E> const& cx, gathered_on<E, output_of<C, In>> in, accum<In> factor,
+              values_on<E, In> x) {
+       { c.decode_ranks(cx, in, factor, x) } -> std::same_as<void>;
+     }) ||
+    (has_payload<C, In, E> &&
+     requires(C const& c, context<In, E> const& cx, received_on<E> in, accum<In> factor, values_on<E, In> x,
               replicated_of<C, In, E> const& replicated) {
-  { c.decode_ranks(cx, in, factor, x, replicated) } -> std::same_as<void>;
-};
+       { c.decode_ranks(cx, in, factor, x, replicated) } -> std::same_as<void>;
+     });
 
 /// True if decode_ranks may be called for this codec.
 template <class In, class E, class C>

@@ -67,9 +67,8 @@ class codec_base {
   /// The number of rounds that may be in flight for one tensor. With two rounds in flight, produce(r) needs only the
   /// result of round r - 2, so that the transfer of round r - 1 overlaps with computation.
   unsigned depth() const { return 1; }
-  /// For a codec with encode_from: true if this function accepts the shape. The function reads
-  /// the input from a source (core/source.hpp) instead of a tensor. A chain cannot encode from a source if a tile of a
-  /// transform would span two blocks.
+  /// For a codec with encode_from, which reads the input from a source (core/source.hpp) instead of a tensor: true if
+  /// encode_from accepts the shape. A chain cannot encode from a source if a tile of a transform would span two blocks.
   template <executor E>
   constexpr bool can_encode_from(shape const&) const {
     return true;

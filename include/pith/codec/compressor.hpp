@@ -100,12 +100,12 @@ class compressor {
   /// and the library's minor version may differ. To restore a codec at another rate, use a gradient_exchange.
   ///
   ///   errors      std::invalid_argument, before any change, if the bytes are not a state or are damaged, or if the
-  ///               state is of another rank, seed, element type, tensor or codec
+  ///               state is of another rank, seed, element type, tensor or codec, or of 2^63 steps or more
   void import_state(span<std::byte const> bytes) {
     constexpr auto* call = "compressor::import_state";
     auto const states = detail::matching_states(call, bytes, state_words());
     detail::require_size(call, "states", detail::state_bytes(state_), states.size(), " bytes");
-    detail::require_steps(call, states.data());
+    detail::require_steps(call, detail::steps_in(states.data()));
     auto loaded = detail::field_loader<E>(exec_, states.data());
     state_.fields(loaded);
     exec_.wait();

@@ -279,6 +279,7 @@ class adaptive_exchange {
 
   restored restore(span<std::byte const> bytes) const {
     auto const saved = detail::open_adaptive(call, detail::matching_states(call, bytes, controller_words()));
+    detail::require_steps(call, saved.head.step);
     auto next = restored{controller_, saved.head, saved.exchange};
     next.controller.load(saved.controller);
     detail::require_order(call, exchange_.tensors(), next.states);

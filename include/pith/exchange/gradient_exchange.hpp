@@ -344,7 +344,8 @@ class gradient_exchange {
   /// convert the states with reshard(). With gather::predicted, the next step sends payloads at full capacity.
   ///
   ///   errors      std::invalid_argument, before any change, if the bytes are not a state or are damaged, or if the
-  ///               state is of another rank, number of ranks, seed, element type, tensor or codec
+  ///               state is of another rank, number of ranks, seed, element type, tensor or codec, or of 2^63 steps
+  ///               or more
   void import_state(span<std::byte const> bytes) {
     auto const saved = opened(bytes, codecs());
     model().owe(exec_, saved.owes);
@@ -410,7 +411,7 @@ class gradient_exchange {
       model().fields(i, next, size);
     }
     detail::require_size(importing, "states", size.bytes, saved.states.size(), " bytes");
-    for (auto const first : firsts) detail::require_steps(importing, saved.states.data() + first);
+    for (auto const first : firsts) detail::require_steps(importing, detail::steps_in(saved.states.data() + first));
     return {whole.states, std::move(ordered), next.owes};
   }
 

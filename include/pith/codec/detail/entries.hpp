@@ -27,25 +27,26 @@ PITH_HD inline std::uint32_t count_below(std::uint32_t const* indices, std::uint
   return low;
 }
 
-/// True if C has the maximum number of its entries. The number is 0 if the payload does not list entries.
+/// C returns the maximum number of its entries; 0 if the payload does not list entries.
 template <class C>
 concept counts_entries = requires(C const& c, shape const& dims) {
   { c.max_entries(dims) } -> std::same_as<std::uint64_t>;
 };
 
-/// A codec whose payload lists some elements; all other elements decode to zero. `decode_entries` writes
+/// A codec whose payload may list some elements; all other elements decode to zero. `decode_entries` writes
 /// max_entries(dims) entries with ascending indices. Padding entries have the index no_index. A stage reads its output;
 /// a codec that is not a stage reads its payload.
 template <class C, class In, class E>
-concept lists_entries = counts_entries<C> && (
-    requires(C const& c, context<In, E> const& cx, encoded_on<E, output_of<C, In> const> y,
-             selected_entries<In> const& to) {
-      { c.decode_entries(cx, y, to) } -> std::same_as<void>;
-    } ||
-    requires(C const& c, context<In, E> const& cx, span_on<E, std::byte const> payload, selected_entries<In> const& to,
-             replicated_of<C, In, E> const& replicated) {
-      { c.decode_entries(cx, payload, to, replicated) } -> std::same_as<void>;
-    });
+concept lists_entries = counts_entries<C> &&
+    ((!has_payload<C, In, E> &&
+      requires(C const& c, context<In, E> const& cx, encoded_on<E, output_of<C, In> const> y,
+               selected_entries<In> const& to) {
+        { c.decode_entries(cx, y, to) } -> std::same_as<void>;
+      }) ||
+     (has_payload<C, In, E> && requires(C const& c, context<In, E> const& cx, span_on<E, std::byte const> payload,
+                                        selected_entries<In> const& to, replicated_of<C, In, E> const& replicated) {
+       { c.decode_entries(cx, payload, to, replicated) } -> std::same_as<void>;
+     }));
 
 template <class In, class E, class C>
 std::uint64_t max_entries(C const& c, shape const& dims) {

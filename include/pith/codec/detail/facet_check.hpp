@@ -46,14 +46,18 @@ struct facet_check {
   PITH_FACET(rate, at, rate_adjustable<C>, "C at(double rate) const, where C is the codec's type");
   PITH_FACET(source, encode_from, (reads_source<C, In, E, ext::residual_source<In>>),
              "template <real In, executor E, class Source> void encode_from(context<In, E> const&, Source const&, "
-             "encoded_on<E, Out>) const");
-  PITH_FACET(ranks, decode_ranks, (decodes_ranks<C, In, E>),
-             "template <real In, executor E> void decode_ranks(context<In, E> const&, gathered_on<E, Out>, accum<In> "
-             "factor, values_on<E, In>) const");
+             "encoded_on<E, Out>) const; in a codec that is not a stage, the last arguments are span_on<E, std::byte> "
+             "payload, replicated const&, local&");
+  PITH_FACET(
+      ranks, decode_ranks, (decodes_ranks<C, In, E>),
+      "template <real In, executor E> void decode_ranks(context<In, E> const&, gathered_on<E, Out>, accum<In> "
+      "factor, values_on<E, In>) const; in a codec that is not a stage, the second argument is received_on<E>, and "
+      "the last one is replicated const&");
   PITH_FACET(entries, max_entries, counts_entries<C>, "std::uint64_t max_entries(shape const&) const");
   PITH_FACET(entries, decode_entries, (lists_entries<C, In, E>),
              "template <real In, executor E> void decode_entries(context<In, E> const&, encoded_on<E, Out const>, "
-             "ext::selected_entries<In> const&) const");
+             "ext::selected_entries<In> const&) const; in a codec that is not a stage, the second argument is "
+             "span_on<E, std::byte const>, and the last one is replicated const&");
   PITH_FACET(used, used_values, limits_values<C>, "std::uint64_t used_values(shape const&, std::uint64_t count) const");
   PITH_FACET(used, used_side_bytes, limits_side<C>,
              "std::size_t used_side_bytes(shape const&, std::uint64_t count) const");

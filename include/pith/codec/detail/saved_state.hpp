@@ -145,12 +145,16 @@ inline span<std::byte const> matching_states(char const* call, span<std::byte co
   return parts.states;
 }
 
-/// Throws if a saved step counter, the first field of a codec's saved states, could overflow.
-inline void require_steps(char const* call, std::byte const* states) {
+/// Throws if a saved number of steps is so large that the step counter could overflow.
+inline void require_steps(char const* call, std::uint64_t steps) {
   constexpr auto bound = std::uint64_t{1} << 63;
+  require(steps < bound, call, ": the number of steps must be below ", bound, ", got ", steps);
+}
+/// Reads the step counter, which is the first field of a codec's saved states.
+inline std::uint64_t steps_in(std::byte const* states) {
   std::uint64_t steps = 0;
   std::memcpy(&steps, states, sizeof steps);
-  require(steps < bound, call, ": the number of steps must be below ", bound, ", got ", steps);
+  return steps;
 }
 
 }}}  // namespace pith::PITH_ABI::detail

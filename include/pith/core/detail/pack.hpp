@@ -111,8 +111,8 @@ PITH_HD void unpacked_octet(packed_word<Bits> word, std::uint8_t* symbols) {
   __builtin_memcpy(symbols, &v, 8);
 }
 
-/// Reads eight packed symbols of Bits bits. Compilers would copy 3, 5, 6 or 7 bytes through memory, and the load of a word
-/// that was stored in parts waits for the stores. So these bytes are read in parts of 4, 2 and 1 bytes.
+/// Reads eight packed symbols of Bits bits: 3, 5, 6 or 7 bytes in parts of 4, 2 and 1 bytes. If these bytes were copied
+/// by one memcpy, g++ and clang++ would store parts to the stack and load one word, and this load waits for the stores.
 template <unsigned Bits>
 PITH_HD packed_word<Bits> read_packed(std::uint8_t const* bytes) {
   packed_word<Bits> word = 0;
