@@ -1,4 +1,4 @@
-// cmake/runtime/stages_1_bfloat16.cpp — compiles a third of the stages for bfloat16.
+// cmake/runtime/stages_1_bfloat16.cpp — compiles a quarter of the stages for bfloat16.
 #include "compiled.hpp"
 
 namespace pith { inline namespace PITH_ABI {

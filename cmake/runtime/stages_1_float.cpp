@@ -1,4 +1,4 @@
-// cmake/runtime/stages_1_float.cpp — compiles a third of the stages for float.
+// cmake/runtime/stages_1_float.cpp — compiles a quarter of the stages for float.
 #include "compiled.hpp"
 
 namespace pith { inline namespace PITH_ABI {

@@ -1,0 +1,8 @@
+// cmake/runtime/stages_4_bfloat16.cpp — compiles a quarter of the stages for bfloat16.
+#include "compiled.hpp"
+
+namespace pith { inline namespace PITH_ABI {
+
+template any_stage<bfloat16, runtime::host> runtime_parser<bfloat16>::stage<24>(syntax::term const&);
+
+}}  // namespace pith::PITH_ABI
