@@ -114,6 +114,8 @@ TEST_CASE("the name of a parsed codec equals its text and can be parsed again") 
                            "mxfp4",
                            "mxfp4(floor)",
                            "mxint8(ceil)",
+                           "nvfp4",
+                           "nvfp4(four_or_six)",
                            "hadamard",
                            "hadamard(64)",
                            "hadamard|qsgd<4>",

@@ -9,6 +9,7 @@
 #include <pith/quantize/eight_bit.hpp>
 #include <pith/quantize/mx.hpp>
 #include <pith/quantize/natural.hpp>
+#include <pith/quantize/nvfp4.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/trits.hpp>
 
@@ -35,6 +36,8 @@ void quantizers(F& f) {
     f.execute(pith::mxfp6(), {n});
     f.execute(pith::mxfp4(), {n});
     f.execute(pith::mxint8(), {n});
+    f.execute(pith::nvfp4(), {n});
+    f.execute(pith::nvfp4(pith::options::four_or_six), {n});
     f.execute(pith::eight_bit(), {n});
     f.execute(pith::eight_bit(128, pith::snap::floor), {n});
     f.execute(pith::qsgd<8>(127, 128, pith::norm::max), {n});

@@ -104,6 +104,7 @@ constexpr range_row range_rows[] = {
     {"cast<bfloat16>", no_least, no_most, -100, 100, "the range of bfloat16"},
     {"block_int", no_least, 123, -100, 100, "scales are bfloat16, and are rounded up"},
     {"mx", no_least, 123, -100, 100, "a block's scale is a power of two in [2^-127, 2^127]"},
+    {"four_or_six", no_least, no_most, -100, 100, "squared errors are compared in the range of float"},
     {"natural<8>", -83, 0, 0, 0, "2^-108 to 2^18"},
     {"natural<9>", no_least, no_most, -100, 100, "2^-126 to 2^127"},
     {"terngrad(0", no_least, no_most, no_least, no_most, "no squares"},

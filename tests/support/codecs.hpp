@@ -9,6 +9,7 @@
 #include <pith/quantize/eight_bit.hpp>
 #include <pith/quantize/mx.hpp>
 #include <pith/quantize/natural.hpp>
+#include <pith/quantize/nvfp4.hpp>
 #include <pith/quantize/one_bit.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
@@ -43,6 +44,7 @@ void with_quantizers(std::uint64_t n, F const& f) {
   f(pith::mxfp6(), pith::shape{n});
   f(pith::mxfp4(), pith::shape{n});
   f(pith::mxint8(), pith::shape{n});
+  f(pith::nvfp4(), pith::shape{n});
   f(pith::qsgd<8>(), pith::shape{n});
   f(pith::qsgd<4>(5, 24), pith::shape{n});
   f(pith::qsgd<3>(3, 40000, pith::norm::max), pith::shape{n});

@@ -151,6 +151,9 @@ class Stage:
             self.quantizer(self.angle(8), int(self.arg(0, 128)))
         elif self.name.startswith("mx"):
             self.quantizer({"mxfp4": 4, "mxfp6": 6}.get(self.name, 8), 32)
+        elif self.name == "nvfp4":
+            self.bits = 4
+            self.side = KINDS[self.scale_kind][1] + -(-n // 16) if n else 0
         elif self.word in ("terngrad", "summed_terngrad", "qsgd"):
             self.quantizer(self.angle(2), int(self.arg(1, 128 if self.word == "qsgd" else 0)))
         elif self.name in ("top_k", "random_k", "random_blocks"):
@@ -215,6 +218,10 @@ class Stage:
         if self.name == "redsync_mean":
             count = min(int.from_bytes(side[4:8], "little"), self.room)
             return self.scatter(self.indices(bytes(values), count), read(wide, side[8:], 1) * count)
+        if self.name == "nvfp4":
+            tensor, size = read(wide, side, 1)[0] if self.n else 0.0, KINDS[wide][1]
+            units = [small_float(side[size + i // 16], 3, 7, 126) * tensor for i in range(self.n)]
+            return [rounded(wide, (1 - 2 * (s >> 3)) * small_float(s & 7, 1, 1, 7) * u) for s, u in zip(values, units)]
         if self.bits:
             scales, m = read(self.scale_kind, side, len(side) // KINDS[self.scale_kind][1]), self.scales
             groups = [i % (self.n // self.rows) if self.args == ["column"] else i // self.bucket for i in range(self.n)]

@@ -119,6 +119,7 @@ int main(int count, char** arguments) {
                         {"block_int2_clip", "block_int<2>(16,clip)", {45}},
                         {"mxfp8", "mxfp8", {77}},
                         {"mxfp4_floor", "mxfp4(floor)", {45}},
+                        {"nvfp4", "nvfp4", {77}},
                         {"random_blocks", "random_blocks(0.3,4)", {50}, 2},
                         {"random_k_own", "random_k(0.2,none,own)", {37}, 2},
                         {"damped_natural", "damped(natural<8>)", {13}},
@@ -146,6 +147,7 @@ int main(int count, char** arguments) {
                          {"block_int4_double", "block_int<4>(32)", {77}},
                          {"mxfp6_double", "mxfp6(e3m2)", {37}},
                          {"mxint8_double", "mxint8", {40}},
+                         {"nvfp4_double", "nvfp4(four_or_six)", {37}},
                          {"sign_zero_double", "sign(zero)", {10}},
                          {"gaussian_k_fine_double", "gaussian_k(0.1,fine)", {50}},
                          {"redsync_mean_double", "redsync_mean(0.1)", {30}}});
@@ -157,6 +159,7 @@ int main(int count, char** arguments) {
                              {"ef_half", "ef(top_k(0.2)|qsgd<4>)", {61}, 3},
                              {"block_int2_half", "block_int<2>(8)", {29}},
                              {"mxfp6_half", "mxfp6(e2m3,rceil)", {33}},
+                             {"nvfp4_half", "nvfp4", {33}},
                              {"natural9_half", "natural<9>", {17}},
                              {"terngrad_half", "terngrad(2,16)", {33}},
                              {"redsync_half", "ef(redsync(0.1))", {50}, 2},

@@ -91,6 +91,7 @@ struct stage {
     if (is("block_int<")) scale_kind = 4, quantizer(bits_of_name(), 1, t.whole(0, 128));
     if (t.name == "mxfp8" || t.name == "mxint8") scale_kind = 5, quantizer(8, 1, 32);
     if (t.name == "mxfp6" || t.name == "mxfp4") scale_kind = 5, quantizer(t.name == "mxfp6" ? 6 : 4, 1, 32);
+    if (t.name == "nvfp4") blocks_of_floats();
     if (t.name == "top_k" || t.name == "random_k" || t.name == "random_blocks") sparsifier();
     if (t.name == "threshold") counted(kept(n, t.arguments.size() > 1 ? std::stod(t.arguments[1]) : 1));
     if (t.name == "redsync" || t.name == "sidco" || t.name == "gaussian_k") counted(estimated());
@@ -108,6 +109,11 @@ struct stage {
     scales = scales_of_one;
     bucket = in_bucket == 0 ? std::max<std::uint64_t>(n, 1) : in_bucket;
     side = (n + bucket - 1) / bucket * scales * size_of(scale_kind);
+  }
+  /// A scale of the tensor, then a byte per block of 16 elements.
+  void blocks_of_floats() {
+    bits = 4;
+    side = n == 0 ? 0 : size_of(scale_kind) + (n + 15) / 16;
   }
   void means() {
     auto const axis = t.arguments.empty() ? "" : t.arguments[0];
@@ -184,6 +190,7 @@ struct stage {
 
   std::vector<double> decode(frame const& f, std::vector<double> const& y, std::size_t at) const {
     auto x = t.name == "redsync_mean" ? averaged(f, at)
+             : t.name == "nvfp4"      ? from_blocks(f, y, at)
              : bits > 0               ? quantized(f, y, at)
              : t.name == "top_k"      ? placed(f, y, at, out_n)
              : is("random_")          ? drawn(f, y)
@@ -202,6 +209,15 @@ struct stage {
       auto const group = by_column ? i % (n / rows) : i / bucket;
       auto const own = elements(scale_kind, f.payload, at + group * scales * size_of(scale_kind), scales);
       x[i] = rounded(wide(kind), meaning(static_cast<std::uint64_t>(x[i]), own));
+    }
+    return x;
+  }
+  std::vector<double> from_blocks(frame const& f, std::vector<double> x, std::size_t at) const {
+    for (std::uint64_t i = 0; i < n; ++i) {
+      auto const scale = small_float(f.payload.at(at + size_of(scale_kind) + i / 16), 3, 7, 126);
+      auto const symbol = static_cast<std::uint64_t>(x[i]);
+      auto const number = small_float(symbol & 7, 1, 1, 7) * scale * element(scale_kind, f.payload, at);
+      x[i] = rounded(wide(kind), symbol > 7 ? -number : number);
     }
     return x;
   }

@@ -18,6 +18,7 @@ struct refined {};     ///< refine
 struct scaled {};      ///< scaled
 struct members {};     ///< members
 struct candidates {};  ///< candidate, candidates, chooses
+struct tensor {};      ///< tensor_scale, tensor
 struct scale_free {};  ///< `code` needs no scale
 struct sign {};        ///< `code` is x < 0
 
@@ -74,6 +75,10 @@ struct rule_types<R, A> {
 ///                                                       the one of the first `candidates` candidates with the least
 ///                                                       squared error. The codec then allows buckets of 2^k elements,
 ///                                                       at most 256
+///     ext::tensor       A tensor_scale(double, A{})     the scale of the tensor, from its largest finite magnitude. The
+///                                                       side information begins with this scale. During encoding,
+///                                                       the member `void const* tensor` points to it. `scaled` receives
+///                                                       it as a factor of `power`
 ///     ext::scale_free                                   `code` needs no scale. The pass that computes the statistics
 ///                                                       of large buckets then also writes symbols
 ///     ext::sign                                         `code` is x < 0. Symbols are then packed directly
@@ -124,6 +129,13 @@ inline constexpr std::size_t member_count<R> = std::extent_v<decltype(R::members
 
 template <class R>
 concept sign_only = declares<R, ext::sign>;
+
+/// True if the rule has a scale of the tensor.
+template <class R>
+concept has_tensor_scale = requires(R& r) {
+  r.tensor_scale(0.0, 0.0f);
+  r.tensor = static_cast<void const*>(nullptr);
+};
 
 /// True if the rule has `merge`, or has no statistic.
 template <class R, class A>

@@ -20,7 +20,8 @@ namespace pith { inline namespace PITH_ABI {
 /// bits, sums over ranks, and error feedback in one pass.
 ///
 ///   emits       n symbols of Rule::bits bits; side information: one scale per bucket, or none for a rule without
-///               scales. A scale has the type that Rule::finish returns
+///               scales. A scale has the type that Rule::finish returns. A rule with ext::tensor has a scale of the
+///               tensor, of type accum<In>, before these scales
 ///   requires    a bucket size of 0 (the whole tensor) or a multiple of 8 (std::invalid_argument)
 ///   state       none
 ///   properties  reproducible if the rule is reproducible. A rule is reproducible if it adds no products that a fused
@@ -62,13 +63,14 @@ class scalar_quantizer : public codec_base {
 
   template <real In>
   constexpr std::size_t side_bytes(shape const& dims) const {
-    return has_scale<In> ? blocks(dims.n, detail::octet).buckets() * sizeof(scale<In>) : 0;
+    if (!has_scale<In> || dims.n == 0) return 0;
+    return tensor_bytes<In> + blocks(dims.n, detail::octet).buckets() * sizeof(scale<In>);
   }
   template <real In, executor E>
   constexpr std::size_t scratch_bytes(E const&, shape const& dims) const {
     auto const over = blocks(dims.n, E::items_per_block);
-    if (over.are_small() || !has_scale<In>) return 0;
-    return scratch_for<statistic<In>>(over.buckets() * over.tiles()) + scratch_for<std::uint32_t>(over.buckets());
+    auto const of_buckets = over.are_small() || !has_scale<In> ? 0 : measuring_bytes<In>(over);
+    return of_buckets + (tensor_bytes<In> > 0 ? measuring_bytes<In>(detail::blocks_of(dims.n, 0, 1)) : 0);
   }
 
   template <real In, executor E>
@@ -86,15 +88,18 @@ class scalar_quantizer : public codec_base {
     using A = accum<In>;
     constexpr auto span = E::items_per_block;
     auto const over = blocks(cx.dims.n, span);
-    auto const to = quantized<Rule, A>{rule_, over, y.values.data, side_as<scale<In>>(y.side)};
+    auto to = quantized<Rule, A>{rule_, over, y.values.data, scales_in<In>(y.side)};
+    if constexpr (has_tensor_scale<Rule>) {
+      auto* const all = side_as<A>(y.side);
+      auto const tensor = blocks_of(cx.dims.n, 0, span);
+      measure<In>(cx, quantized<tensor_rule<Rule>, A>{{rule_}, tensor, nullptr, all}, from);
+      to.rule.tensor = all;
+    }
     if constexpr (has_scale<In>) {
       if (over.are_small()) {
         return cx.exec.for_each_block(over.count(), quantize_buckets<Rule, Source, A, span>{to, from, draws(cx.id)});
       }
-      auto const tiles = over.buckets() * over.tiles();
-      auto* const partial = cx.ws.template take<statistic<In>>(tiles).data;
-      auto* const arrived = arrival_words(cx.exec, cx.id, over.buckets(), cx.ws);
-      cx.exec.for_each_block(tiles, measure_tiles<Rule, Source, A, span>{to, from, partial, arrived});
+      measure<In>(cx, to, from);
       if (needs_no_scale<Rule> && !Source::stores_residual) return;
     }
     cx.exec.for_each_block(over.count(), quantize_part<Rule, Source, A, span>{to, from, draws(cx.id)});
@@ -118,7 +123,7 @@ class scalar_quantizer : public codec_base {
   void decode_ranks_to(context<In, E> const& cx, gathered_on<E, output<In>> in, Sink const& to) const {
     constexpr auto span = E::items_per_block;
     auto const over = blocks(cx.dims.n, span);
-    auto const* const scales = side_as<scale<In>>(in.side);
+    auto const* const scales = scales_in<In>(in.side);
     auto body = detail::dequantize_block<Rule, Sink, accum<In>, span>{
         {rule_, over, in.values.data, scales, in.stride, in.ranks}, to};
     if constexpr (splits_factor<In, Sink>) {
@@ -133,7 +138,9 @@ class scalar_quantizer : public codec_base {
   /// tensor's payload: a slice of the values, and a slice of the scales. Returns 0 if no such g exists.
   constexpr std::uint64_t granule() const { return has_scale<float> ? bucket_ : detail::octet; }
 
-  constexpr detail::quantizer_batch<Rule> batch() const { return {rule_, bucket_}; }
+  constexpr detail::quantizer_batch<Rule> batch() const requires(!detail::has_tensor_scale<Rule>) {
+    return {rule_, bucket_};
+  }
 
  private:
   template <class In>
@@ -149,6 +156,30 @@ class scalar_quantizer : public codec_base {
   using scale = scale_of<Rule, accum<In>>;
   template <class In>
   using statistic = statistic_of<Rule, accum<In>>;
+
+  /// The size of the tensor's scale.
+  template <class In>
+  static constexpr std::size_t tensor_bytes = detail::has_tensor_scale<Rule> ? sizeof(accum<In>) : 0;
+
+  /// The scales of the buckets, which follow the scale of the tensor.
+  template <class In, class Side>
+  static constexpr auto scales_in(Side const& side) {
+    return side_as<scale<In>>(side.subspan(side.size() == 0 ? 0 : tensor_bytes<In>));
+  }
+  template <class In>
+  static constexpr std::size_t measuring_bytes(detail::bucket_blocks const& over) {
+    return scratch_for<statistic<In>>(over.buckets() * over.tiles()) + scratch_for<std::uint32_t>(over.buckets());
+  }
+  /// Computes the scales of buckets that may be larger than a block.
+  template <class In, class E, class Measured, class Source>
+  static void measure(context<In, E> const& cx, detail::quantized<Measured, accum<In>> const& to, Source const& from) {
+    using A = accum<In>;
+    auto const tiles = to.over.buckets() * to.over.tiles();
+    auto* const partial = cx.ws.template take<statistic_of<Measured, A>>(tiles).data;
+    auto* const arrived = detail::arrival_words(cx.exec, cx.id, to.over.buckets(), cx.ws);
+    cx.exec.for_each_block(tiles,
+                           detail::measure_tiles<Measured, Source, A, E::items_per_block>{to, from, partial, arrived});
+  }
 
   constexpr detail::bucket_blocks blocks(std::uint64_t n, std::uint32_t span) const {
     return detail::blocks_of(n, bucket_, span);

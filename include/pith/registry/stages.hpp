@@ -10,6 +10,7 @@
 #include <pith/quantize/eight_bit.hpp>
 #include <pith/quantize/mx.hpp>
 #include <pith/quantize/natural.hpp>
+#include <pith/quantize/nvfp4.hpp>
 #include <pith/quantize/one_bit.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
@@ -214,6 +215,12 @@ inline constexpr auto stage_methods = std::tuple(
            [](auto const& t, auto const& f) { return f(mxfp4(detail::mx_scale_in(t, 0, mx_scale::even))); }),
     method("mxint8", 0, 1, "integers of 8 bits; mxint8(floor, even, ceil or rceil)", {"mxint8", "mxint8(ceil)"},
            [](auto const& t, auto const& f) { return f(mxint8(detail::mx_scale_in(t, 0, mx_scale::rceil))); }),
+    method("nvfp4", 0, 1,
+           "floats of 4 bits, in blocks of 16 with floats of 8 bits as scales; nvfp4(six or four_or_six)",
+           {"nvfp4", "nvfp4(four_or_six)"},
+           [](auto const& t, auto const& f) {
+             return f(nvfp4(t.is_second(0, "six", "four_or_six") ? nvfp4_scale::four_or_six : nvfp4_scale::six));
+           }),
     method("top_k", 1, 1, "the 1 % of largest magnitude", {"top_k(0.01)", "top_k(0.25)"},
            [](auto const& t, auto const& f) { return f(top_k(t.number(0))); }),
     method("threshold", 1, 3, "magnitudes from 0.01 on; threshold(tau, capacity, keep or dense): up to a share, then "

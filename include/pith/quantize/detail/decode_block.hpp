@@ -22,10 +22,18 @@ struct parts_of {
   unsigned ranks;
   A before = 1;  ///< the power of two by which decoded values are multiplied (split_factor.hpp)
 
-  /// Returns the scale of bucket b, multiplied by `before` if the rule has `scaled`.
-  PITH_HD auto scale_of_bucket(scale_of<Rule, A> const* all, std::uint64_t b) const {
+  /// The factor of a rank's decoded values: `before`, times the scale of the tensor, which lies before the scales.
+  PITH_HD A factor_of([[maybe_unused]] unsigned rank) const {
+    if constexpr (has_tensor_scale<Rule>) {
+      return before * reinterpret_cast<A const*>(scales_of(rank))[-1];
+    } else {
+      return before;
+    }
+  }
+  /// Returns all[b], a scale of this rank, multiplied by the rank's factor if the rule has `scaled`.
+  PITH_HD auto scale_of_bucket([[maybe_unused]] unsigned rank, scale_of<Rule, A> const* all, std::uint64_t b) const {
     if constexpr (scalable<Rule, A>) {
-      return rule.scaled(scale_at(all, b), before);
+      return rule.scaled(scale_at(all, b), factor_of(rank));
     } else {
       return scale_at(all, b);
     }
@@ -49,7 +57,7 @@ struct parts_of {
     for (unsigned i = 0; i < octet; ++i) sum[i] = -A{0};  // -0 + v is v, also if v is 0 or -0
     for (unsigned rank = 0; rank < ranks; ++rank) {
       symbol_word<Rule::bits> symbols[octet] = {};
-      auto const scale = scale_of_bucket(scales_of(rank), b);
+      auto const scale = scale_of_bucket(rank, scales_of(rank), b);
       run.template unpack<Rule::bits>(bytes_of(rank) + g * Rule::bits, symbols);
       for (unsigned i = 0; i < octet; ++i) sum[i] += Sink::rounded(rule.value(symbols[i], scale));
     }
@@ -152,8 +160,8 @@ struct dequantize_block {
     auto const rule = from.rule;
     auto const shift = rows_shift(run.width, width);
     team.for_each_in(count, width, [=](std::uint32_t j) {
-      decltype(parts.scale_of_bucket(nullptr, 0)) scale[Ranks];
-      for (unsigned k = 0; k < Ranks; ++k) scale[k] = parts.scale_of_bucket(scales[k], j >> shift);
+      decltype(parts.scale_of_bucket(0, nullptr, 0)) scale[Ranks];
+      for (unsigned k = 0; k < Ranks; ++k) scale[k] = parts.scale_of_bucket(rank + k, scales[k], j >> shift);
       return [=](std::uint32_t i) {
         auto sum = before[i];
         for (unsigned k = 0; k < Ranks; ++k) sum += Sink::rounded(rule.value(symbols[k][i], scale[k]));

@@ -208,6 +208,24 @@ struct measure_tiles {
   }
 };
 
+/// The rule that measures the scale of a tensor, for which the tensor is one bucket.
+template <class Rule>
+struct tensor_rule {
+  static constexpr int bits = 1;
+
+  Rule rule;
+
+  template <class A>
+  PITH_HD double measure(A x) const {
+    return is_finite(x) ? magnitude(static_cast<double>(x)) : 0;
+  }
+  PITH_HD double merge(double a, double b) const { return a > b ? a : b; }
+  template <class A>
+  PITH_HD A finish(double largest, std::uint64_t, A) const {
+    return rule.tensor_scale(largest, A{});
+  }
+};
+
 /// Encodes a part of a bucket whose scale is known, or a part of a tensor without scales.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct quantize_part {

@@ -11,7 +11,7 @@ namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The names of all members of a rule's facets.
 struct rule_members {
-  int refine, scaled, candidate, members;
+  int refine, scaled, candidate, members, tensor_scale;
 };
 
 template <class R, class A>
@@ -34,6 +34,8 @@ struct rule_check {
   PITH_CHECK_FACET("rule", rule_members, candidates, candidate, (offers_candidates<C, A>),
                    "template <class A> PITH_HD Scale candidate(Scale, unsigned) const, static constexpr unsigned "
                    "candidates, bool chooses");
+  PITH_CHECK_FACET("rule", rule_members, tensor, tensor_scale, has_tensor_scale<C>,
+                   "template <class A> PITH_HD A tensor_scale(double largest, A) const, void const* tensor");
   PITH_CHECK_FACET("rule", rule_members, members, members, (member_count<C> > 0),
                    "static constexpr double Statistic::*members[]");
 };
