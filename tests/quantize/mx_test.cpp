@@ -12,44 +12,26 @@
 #include <vector>
 
 #include "support/conform.hpp"
+#include "support/small_floats.hpp"
 
 using namespace support;
 using pith::fp6_format, pith::fp8_format, pith::mx_scale, pith::mxfp4, pith::mxfp6, pith::mxfp8, pith::mxint8;
 
 namespace {
 
-/// The magnitudes of an element format in the order of their codes, and the exponent of the largest.
-struct format {
-  int mantissa, max_exponent;
-  std::vector<double> numbers;
-};
-
-/// The numbers of `exponents` exponent fields. The first field has the numbers below 2^least.
-format float_format(int exponents, int mantissa, int least, std::size_t unused = 0) {
-  auto all = std::vector<double>();
-  for (int field = 0; field < exponents; ++field) {
-    for (int m = 0; m < 1 << mantissa; ++m) {
-      auto const exponent = field == 0 ? least : least + field - 1;
-      all.push_back(std::ldexp((field == 0 ? 0 : 1) + std::ldexp(m, -mantissa), exponent));
-    }
-  }
-  all.resize(all.size() - unused);
-  return {mantissa, std::ilogb(all.back()), all};
-}
-
-format e2m1() { return float_format(4, 1, 0); }
-format e2m3() { return float_format(4, 3, 0); }
-format e3m2() { return float_format(8, 2, -2); }
-format e4m3() { return float_format(16, 3, -6, 1); }  // the last code is NaN
-format e5m2() { return float_format(31, 2, -14); }    // the last field is infinity and NaN
-format int8() {
+small_format e2m1() { return float_format(4, 1, 0); }
+small_format e2m3() { return float_format(4, 3, 0); }
+small_format e3m2() { return float_format(8, 2, -2); }
+small_format e4m3() { return float_format(16, 3, -6, 1); }  // the last code is NaN
+small_format e5m2() { return float_format(31, 2, -14); }    // the last field is infinity and NaN
+small_format int8() {
   auto all = std::vector<double>();
   for (int i = 0; i <= 127; ++i) all.push_back(i / 64.0);
   return {6, 0, all};
 }
 
 /// The exponent of a block's scale.
-int exponent_of(double largest, format const& f, mx_scale choice) {
+int exponent_of(double largest, small_format const& f, mx_scale choice) {
   auto const power = std::ilogb(largest);
   auto const carried = std::floor(std::ldexp(largest, f.mantissa - power) + 0.5);
   switch (choice) {
@@ -63,17 +45,7 @@ int exponent_of(double largest, format const& f, mx_scale choice) {
   return e;
 }
 
-/// The number of a format that is nearest to v, where ties go to the even code.
-double nearest(double v, std::vector<double> const& numbers) {
-  auto const above = std::lower_bound(numbers.begin(), numbers.end(), v);
-  if (above == numbers.end()) return numbers.back();
-  if (above == numbers.begin()) return numbers.front();
-  auto const up = *above - v, down = v - *(above - 1);
-  auto const is_even = (above - numbers.begin()) % 2 == 0;
-  return up < down || (up == down && is_even) ? *above : *(above - 1);
-}
-
-std::vector<double> by_hand(std::vector<double> const& x, format const& f, mx_scale choice) {
+std::vector<double> by_hand(std::vector<double> const& x, small_format const& f, mx_scale choice) {
   auto y = std::vector<double>();
   for (auto rest = std::span(x); !rest.empty(); rest = rest.subspan(std::min<std::size_t>(32, rest.size()))) {
     auto const block = rest.first(std::min<std::size_t>(32, rest.size()));
@@ -102,19 +74,19 @@ void with_formats(F const& f) {
 }
 
 template <class C>
-std::vector<unsigned> payload_of(C const& codec, std::vector<double> const& x) {
+std::vector<unsigned> mx_payload(C const& codec, std::vector<double> const& x) {
   auto t = trial<float, C>(codec, {x.size()});
   auto bytes = std::vector<unsigned>();
   for (auto const b : t.compress(narrow<float>(x))) bytes.push_back(std::to_integer<unsigned>(b));
   return bytes;
 }
 
-double relative_error(auto const& codec, std::vector<double> const& x) {
+double mx_error(auto const& codec, std::vector<double> const& x) {
   return square(minus(x, decoded(codec, x))) / square(x);
 }
 
 /// The example of the tests by hand. The values take 4 bytes with mxfp4, and are padded to 8.
-std::vector<double> example() { return {1, -2.5, 7, 0.3, -0.1, 0, 3.5, -7.5}; }
+std::vector<double> mx_example() { return {1, -2.5, 7, 0.3, -0.1, 0, 3.5, -7.5}; }
 
 }  // namespace
 
@@ -128,25 +100,26 @@ TEST_CASE("a microscaling format takes any input of any size and type") {
 
 TEST_CASE("mxfp4 encodes eight numbers as the standard does") {
   // Scale 1, codes 1, -2, saturated 6, 0.5, 0, 0, 4 (tie to even) and -6.
-  CHECK(payload_of(mxfp4(mx_scale::floor), example()) == std::vector<unsigned>{0xc2, 0x17, 0, 0xf6, 0, 0, 0, 0, 127});
-  CHECK(decoded(mxfp4(mx_scale::floor), example()) == std::vector<double>{1, -2, 6, 0.5, 0, 0, 4, -6});
+  CHECK(mx_payload(mxfp4(mx_scale::floor), mx_example()) ==
+        std::vector<unsigned>{0xc2, 0x17, 0, 0xf6, 0, 0, 0, 0, 127});
+  CHECK(decoded(mxfp4(mx_scale::floor), mx_example()) == std::vector<double>{1, -2, 6, 0.5, 0, 0, 4, -6});
   for (auto const choice : {mx_scale::even, mx_scale::rceil}) {
-    CHECK(payload_of(mxfp4(choice), example()) == std::vector<unsigned>{0xa1, 0x06, 0, 0xe4, 0, 0, 0, 0, 128});
-    CHECK(decoded(mxfp4(choice), example()) == std::vector<double>{1, -2, 8, 0, 0, 0, 4, -8});
+    CHECK(mx_payload(mxfp4(choice), mx_example()) == std::vector<unsigned>{0xa1, 0x06, 0, 0xe4, 0, 0, 0, 0, 128});
+    CHECK(decoded(mxfp4(choice), mx_example()) == std::vector<double>{1, -2, 8, 0, 0, 0, 4, -8});
   }
 }
 
 TEST_CASE("mxfp8 and mxint8 encode eight numbers as the standard does") {
-  CHECK(decoded(mxfp8(fp8_format::e4m3, mx_scale::floor), example()) ==
+  CHECK(decoded(mxfp8(fp8_format::e4m3, mx_scale::floor), mx_example()) ==
         std::vector<double>{1, -2.5, 7, 20.0 / 64, -6.5 / 64, 0, 3.5, -7});
-  CHECK(decoded(mxfp8(), example()) == std::vector<double>{1, -2.5, 7, 0.3125, -0.1015625, 0, 3.5, -7.5});
-  CHECK(payload_of(mxfp8(), example()).back() == 127 - 5);
-  CHECK(payload_of(mxint8(), example()) ==
+  CHECK(decoded(mxfp8(), mx_example()) == std::vector<double>{1, -2.5, 7, 0.3125, -0.1015625, 0, 3.5, -7.5});
+  CHECK(mx_payload(mxfp8(), mx_example()).back() == 127 - 5);
+  CHECK(mx_payload(mxint8(), mx_example()) ==
         std::vector<unsigned>{16, 256 - 40, 112, 5, 256 - 2, 0, 56, 256 - 120, 127 + 2});
 }
 
 TEST_CASE("each element goes to the nearest number of the format, ties to even codes, for each choice of the scale") {
-  with_formats([](auto const& codec, format const& f, mx_scale choice) {
+  with_formats([](auto const& codec, small_format const& f, mx_scale choice) {
     CAPTURE(codec.name());
     for (std::size_t const n : {1u, 31u, 32u, 33u, 4097u}) {
       auto x = widen(narrow<float>(normal_vector(n, n)));
@@ -158,7 +131,7 @@ TEST_CASE("each element goes to the nearest number of the format, ties to even c
 }
 
 TEST_CASE("each number of a format decodes to itself, and the midpoint of two goes to the even code") {
-  with_formats([](auto const& codec, format const& f, mx_scale choice) {
+  with_formats([](auto const& codec, small_format const& f, mx_scale choice) {
     if (choice == mx_scale::ceil) return;  // the largest number would have a larger scale
     CAPTURE(codec.name());
     auto const top = f.numbers.back();
@@ -171,14 +144,14 @@ TEST_CASE("each number of a format decodes to itself, and the midpoint of two go
 }
 
 TEST_CASE("a payload has 4.25, 6.25 and 8.25 bits per element") {
-  CHECK(payload_of(mxfp4(), std::vector<double>(128)).size() == 68);
-  CHECK(payload_of(mxfp6(), std::vector<double>(128)).size() == 100);
-  CHECK(payload_of(mxfp8(), std::vector<double>(128)).size() == 132);
-  CHECK(payload_of(mxint8(), std::vector<double>(128)).size() == 132);
+  CHECK(mx_payload(mxfp4(), std::vector<double>(128)).size() == 68);
+  CHECK(mx_payload(mxfp6(), std::vector<double>(128)).size() == 100);
+  CHECK(mx_payload(mxfp8(), std::vector<double>(128)).size() == 132);
+  CHECK(mx_payload(mxint8(), std::vector<double>(128)).size() == 132);
 }
 
 TEST_CASE("NaN and infinity spoil their own block, whose codes are 0 and whose scale is the byte 255") {
-  with_formats([](auto const& codec, format const&, mx_scale) {
+  with_formats([](auto const& codec, small_format const&, mx_scale) {
     CAPTURE(codec.name());
     for (auto const bad : {not_a_number, infinity, -infinity}) {
       auto x = std::vector<double>(64, 1.0);
@@ -186,7 +159,7 @@ TEST_CASE("NaN and infinity spoil their own block, whose codes are 0 and whose s
       auto const y = decoded(codec, x);
       CHECK(std::all_of(y.begin(), y.begin() + 32, [](double v) { return std::isnan(v); }));
       CHECK(std::all_of(y.begin() + 32, y.end(), [](double v) { return v == 1; }));
-      auto const payload = payload_of(codec, x);
+      auto const payload = mx_payload(codec, x);
       auto const codes = payload.begin() + static_cast<std::ptrdiff_t>((payload.size() - 2) / 2);
       CHECK(std::all_of(payload.begin(), codes, [](unsigned byte) { return byte == 0; }));
       CHECK(payload[payload.size() - 2] == 255);
@@ -195,9 +168,9 @@ TEST_CASE("NaN and infinity spoil their own block, whose codes are 0 and whose s
 }
 
 TEST_CASE("a block of zeros has the byte 0, and no zero has a sign") {
-  with_formats([](auto const& codec, format const&, mx_scale) {
+  with_formats([](auto const& codec, small_format const&, mx_scale) {
     CAPTURE(codec.name());
-    auto const zeros = payload_of(codec, std::vector<double>(32, -0.0));
+    auto const zeros = mx_payload(codec, std::vector<double>(32, -0.0));
     CHECK(std::all_of(zeros.begin(), zeros.end(), [](unsigned byte) { return byte == 0; }));
     CHECK(!std::signbit(decoded(codec, {1, -1e-30})[1]));
   });
@@ -216,7 +189,7 @@ TEST_CASE("codes of NaN decode to NaN") {
 
 TEST_CASE("the largest floats saturate, and do not decode to infinity") {
   constexpr auto largest = 0x1.fffffep127;
-  with_formats([](auto const& codec, format const& f, mx_scale) {
+  with_formats([](auto const& codec, small_format const& f, mx_scale) {
     CAPTURE(codec.name());
     auto const top = std::ldexp(f.numbers.back(), 127 - f.max_exponent);
     CHECK(decoded(codec, {largest, -largest, 0x1p126}) == std::vector<double>{top, -top, 0x1p126});
@@ -224,7 +197,7 @@ TEST_CASE("the largest floats saturate, and do not decode to infinity") {
 }
 
 TEST_CASE("floats whose scale would be below the least scale become multiples of the least number") {
-  with_formats([](auto const& codec, format const& f, mx_scale) {
+  with_formats([](auto const& codec, small_format const& f, mx_scale) {
     CAPTURE(codec.name());
     auto const least = std::ldexp(f.numbers[1], -127);
     for (auto const own : {0x1p-127, 0x1p-130, 0x1p-149}) {
@@ -245,7 +218,7 @@ TEST_CASE("the least and the largest scales keep doubles in their range, and lar
 }
 
 TEST_CASE("delta bounds the error of every largest element beside others of half the least number") {
-  with_formats([](auto const& codec, format const& f, mx_scale choice) {
+  with_formats([](auto const& codec, small_format const& f, mx_scale choice) {
     CAPTURE(codec.name());
     double most = 0;
     for (int i = 0; i < 8192; ++i) {  // two binades
@@ -266,7 +239,7 @@ TEST_CASE("squared errors of normal values are within 5 percent of those of an i
   auto const x = widen(narrow<float>(normal_vector(1 << 16, 3)));
   auto const is_near = [&](auto const& codec, double expected) {
     CAPTURE(codec.name());
-    CHECK(std::abs(relative_error(codec, x) / expected - 1) <= 0.05);
+    CHECK(std::abs(mx_error(codec, x) / expected - 1) <= 0.05);
   };
   is_near(mxfp4(mx_scale::floor), 0.0135);
   is_near(mxfp4(mx_scale::rceil), 0.0136);

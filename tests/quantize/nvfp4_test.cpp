@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "support/conform.hpp"
+#include "support/small_floats.hpp"
 
 using namespace support;
 using pith::nvfp4;
@@ -20,27 +21,8 @@ namespace options = pith::options;
 
 namespace {
 
-std::vector<double> const e2m1 = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
-
-/// The magnitudes of E4M3, in the order of their codes.
-std::vector<double> e4m3() {
-  auto all = std::vector<double>();
-  for (int field = 0; field < 16; ++field) {
-    for (int m = 0; m < 8; ++m) all.push_back(std::ldexp((field == 0 ? 0 : 1) + m / 8.0, std::max(field, 1) - 7));
-  }
-  all.pop_back();  // the last code is NaN
-  return all;
-}
-
-/// The number of a format that is nearest to v, where ties go to the even code, and the largest number is the limit.
-double nearest(double v, std::vector<double> const& numbers) {
-  auto const above = std::lower_bound(numbers.begin(), numbers.end(), v);
-  if (above == numbers.end()) return numbers.back();
-  if (above == numbers.begin()) return numbers.front();
-  auto const up = *above - v, down = v - *(above - 1);
-  auto const is_even = (above - numbers.begin()) % 2 == 0;
-  return up < down || (up == down && is_even) ? *above : *(above - 1);
-}
+std::vector<double> const nvfp4_numbers = float_format(4, 1, 0).numbers;
+std::vector<double> const nvfp4_scales = float_format(16, 3, -6, 1).numbers;  // the last code is NaN
 
 double largest_of(std::span<double const> x) {
   double largest = 0;
@@ -60,7 +42,7 @@ std::vector<double> rounded(std::span<double const> x, double unit) {
   auto y = std::vector<double>();
   for (auto const v : x) {
     auto const size = static_cast<double>(static_cast<float>(std::abs(v)) / static_cast<float>(unit));
-    y.push_back(unit == 0 ? 0 : std::copysign(nearest(size, e2m1) * unit, v));
+    y.push_back(unit == 0 ? 0 : std::copysign(nearest(size, nvfp4_numbers) * unit, v));
   }
   return y;
 }
@@ -70,21 +52,21 @@ std::vector<double> by_hand(std::vector<double> const& x, bool is_better_of_two)
   for (auto rest = std::span(x); !rest.empty(); rest = rest.subspan(std::min<std::size_t>(16, rest.size()))) {
     auto const block = rest.first(std::min<std::size_t>(16, rest.size()));
     auto const own = std::vector<double>(block.begin(), block.end());
-    auto const s = nearest(largest_of(block) / (6 * t), e4m3());
+    auto const s = nearest(largest_of(block) / (6 * t), nvfp4_scales);
     auto best = rounded(block, s * t);
-    auto const other = rounded(block, nearest(1.5 * s, e4m3()) * t);
+    auto const other = rounded(block, nearest(1.5 * s, nvfp4_scales) * t);
     if (is_better_of_two && square(minus(own, other)) < square(minus(own, best))) best = other;
     y.insert(y.end(), best.begin(), best.end());
   }
   return y;
 }
 
-double relative_error(auto const& codec, std::vector<double> const& x) {
+double nvfp4_error(auto const& codec, std::vector<double> const& x) {
   return square(minus(x, decoded(codec, x))) / square(x);
 }
 
 /// Two blocks, whose largest magnitudes are those of the tensor and 1 / 750 of it.
-std::vector<double> example() {
+std::vector<double> nvfp4_example() {
   return {0.02,  -0.5,   1,      0.25, -0.125, 0,     0.75,   -3,     0.1,    0.2,   0.3,
           0.4,   -0.4,   -0.3,   -0.2, -0.1,   0.001, -0.002, 0.003,  0,      0.004, -0.0005,
           0.002, -0.001, 0.0015, 0,    0,      0,     0.0025, -0.003, 0.0035, -0.004};
@@ -99,7 +81,7 @@ TEST_CASE("nvfp4 takes any input of any size and type") {
 
 TEST_CASE("nvfp4 encodes two blocks by hand") {
   auto t = trial<float, nvfp4>(nvfp4(), {32});
-  auto const payload = t.compress(narrow<float>(example()));
+  auto const payload = t.compress(narrow<float>(nvfp4_example()));
   REQUIRE(payload.size() == 16 + 4 + 2);  // 4.5 bits per element, and the scale of the tensor
   float scale = 0;
   std::memcpy(&scale, payload.data() + 16, sizeof scale);
@@ -153,8 +135,8 @@ TEST_CASE("nvfp4 keeps zeros, and blocks far below the largest magnitude become 
 
 TEST_CASE("squared errors of nvfp4 on normal values are within 5 percent of those of an independent program") {
   auto const x = widen(narrow<float>(normal_vector(1 << 16, 3)));
-  CHECK(std::abs(relative_error(nvfp4(), x) / 0.0091 - 1) <= 0.05);
-  CHECK(std::abs(relative_error(nvfp4(options::four_or_six), x) / 0.00759 - 1) <= 0.05);
+  CHECK(std::abs(nvfp4_error(nvfp4(), x) / 0.0091 - 1) <= 0.05);
+  CHECK(std::abs(nvfp4_error(nvfp4(options::four_or_six), x) / 0.00759 - 1) <= 0.05);
 }
 
 TEST_CASE("delta of nvfp4 bounds the error of every largest element beside others of a quarter unit") {
