@@ -221,7 +221,7 @@ class mx_quantizer : public scalar_quantizer<Rule> {
 class mxfp8 : public mx_quantizer<detail::mx_float_rule<8>> {
  public:
   explicit mxfp8(fp8_format format = fp8_format::e4m3, mx_scale choice = mx_scale::rceil)
-      : mx_quantizer({format == fp8_format::e4m3 ? detail::e4m3 : detail::e5m2, choice}, choice, "mxfp8"),
+      : mx_quantizer({format == fp8_format::e4m3 ? detail::e4m3() : detail::e5m2(), choice}, choice, "mxfp8"),
         format_(format) {}
 
   std::string name() const {
@@ -238,7 +238,7 @@ class mxfp8 : public mx_quantizer<detail::mx_float_rule<8>> {
 class mxfp6 : public mx_quantizer<detail::mx_float_rule<6>> {
  public:
   explicit mxfp6(fp6_format format = fp6_format::e2m3, mx_scale choice = mx_scale::even)
-      : mx_quantizer({format == fp6_format::e2m3 ? detail::e2m3 : detail::e3m2, choice}, choice, "mxfp6"),
+      : mx_quantizer({format == fp6_format::e2m3 ? detail::e2m3() : detail::e3m2(), choice}, choice, "mxfp6"),
         format_(format) {}
 
   std::string name() const {
@@ -254,7 +254,7 @@ class mxfp6 : public mx_quantizer<detail::mx_float_rule<6>> {
 /// Elements of 4 bits, E2M1: 0, 0.5, 1, 1.5, 2, 3, 4 and 6.
 class mxfp4 : public mx_quantizer<detail::mx_float_rule<4>> {
  public:
-  explicit mxfp4(mx_scale choice = mx_scale::even) : mx_quantizer({detail::e2m1, choice}, choice, "mxfp4") {}
+  explicit mxfp4(mx_scale choice = mx_scale::even) : mx_quantizer({detail::e2m1(), choice}, choice, "mxfp4") {}
 
   std::string name() const { return named("mxfp4", "", mx_scale::even); }
 };

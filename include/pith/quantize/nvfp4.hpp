@@ -54,7 +54,7 @@ struct nvfp4_rule : largest_terms {
   }
   template <class A>
   PITH_HD e4m3_scale<A> candidate(e4m3_scale<A> scale, unsigned c) const {
-    return c == 0 || scale.byte == 0x7f ? scale : nearest<A>(1.5 * e4m3.value<double>(scale.byte));
+    return c == 0 || scale.byte == 0x7f ? scale : nearest<A>(1.5 * e4m3().value<double>(scale.byte));
   }
   template <class A>
   PITH_HD A refine(e4m3_scale<A> scale) const {
@@ -62,19 +62,19 @@ struct nvfp4_rule : largest_terms {
   }
   template <class A>
   PITH_HD A scaled(e4m3_scale<A> scale, A power) const {
-    return e4m3.value<A>(scale.byte) * power;
+    return e4m3().value<A>(scale.byte) * power;
   }
 
   template <class A>
   PITH_HD std::uint32_t code(A x, A unit, std::uint16_t) const {
     auto const size = unit > 0 ? at_most(magnitude(x) / unit, static_cast<A>(largest_number)) : A{0};
-    auto const number = e2m1.code(size);
+    auto const number = e2m1().code(size);
     auto const sign = number > 0 ? static_cast<std::uint32_t>(sign_bit(x)) : 0u;
     return number | sign << (bits - 1);
   }
   template <class A>
   PITH_HD A value(std::uint32_t symbol, A unit) const {
-    auto const number = e2m1.value<A>(symbol & 7u) * unit;
+    auto const number = e2m1().value<A>(symbol & 7u) * unit;
     return symbol >> (bits - 1) != 0 ? -number : number;
   }
   template <class A>
@@ -85,7 +85,7 @@ struct nvfp4_rule : largest_terms {
  private:
   template <class A>
   PITH_HD static e4m3_scale<A> nearest(double scale) {
-    return {static_cast<std::uint8_t>(e4m3.code(scale < largest_scale ? scale : largest_scale))};
+    return {static_cast<std::uint8_t>(e4m3().code(scale < largest_scale ? scale : largest_scale))};
   }
 };
 

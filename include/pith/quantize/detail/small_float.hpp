@@ -58,7 +58,11 @@ struct small_float {
   static constexpr int digits = sizeof(A) == 8 ? 52 : 23;
 };
 
-inline constexpr small_float e2m1 = {1, 0, 2, 7}, e2m3 = {3, 0, 2, 31}, e3m2 = {2, -2, 4, 31}, e4m3 = {3, -6, 8, 0x7e},
-                             e5m2 = {2, -14, 15, 0x7b};
+// The formats are functions, because device code cannot call member functions of constants.
+PITH_HD constexpr small_float e2m1() { return {1, 0, 2, 7}; }
+PITH_HD constexpr small_float e2m3() { return {3, 0, 2, 31}; }
+PITH_HD constexpr small_float e3m2() { return {2, -2, 4, 31}; }
+PITH_HD constexpr small_float e4m3() { return {3, -6, 8, 0x7e}; }
+PITH_HD constexpr small_float e5m2() { return {2, -14, 15, 0x7b}; }
 
 }}}  // namespace pith::PITH_ABI::detail
