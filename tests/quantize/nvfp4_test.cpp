@@ -125,6 +125,21 @@ TEST_CASE("NaN and infinity spoil their own block, and do not change the scale o
   CHECK(std::all_of(y.begin(), y.end(), [](double v) { return std::isnan(v); }));
 }
 
+TEST_CASE("the largest floats and doubles decode to finite values, with an error of at most 2^-15") {
+  auto const check = [](auto largest, auto const& codec) {
+    using T = decltype(largest);
+    auto t = trial<T, nvfp4>(codec, {2});
+    for (auto const v : t.roundtrip({largest, -largest})) {
+      CHECK(std::isfinite(v));
+      CHECK(std::abs(std::abs(v) / largest - 1) <= T(0x1p-15));
+    }
+  };
+  for (auto const& codec : {nvfp4(), nvfp4(options::four_or_six)}) {
+    check(0x1.fffffep127f, codec);
+    check(0x1.fffffffffffffp1023, codec);
+  }
+}
+
 TEST_CASE("nvfp4 keeps zeros, and blocks far below the largest magnitude become zeros") {
   CHECK(decoded(nvfp4(), std::vector<double>(33, -0.0)) == std::vector<double>(33));
   auto x = std::vector<double>(32, 1e-9);

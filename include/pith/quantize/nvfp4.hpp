@@ -41,11 +41,15 @@ struct nvfp4_rule : largest_terms {
   void const* tensor = nullptr;  ///< the scale of the tensor, of type A
 
   /// The scale of the tensor has 16 significant bits, so its product with a block's scale and a number is exact. With
-  /// candidates, the largest scale of a block is 256, so that 1.5 times this scale is a number of E4M3.
+  /// candidates, the largest scale of a block is 256, so that 1.5 times this scale is a number of E4M3. The scale is
+  /// rounded up, or down if the largest magnitude would decode to infinity.
   template <class A>
   PITH_HD A tensor_scale(double largest, A) const {
     auto const most = largest_number * (chooses ? 256 : largest_scale);
-    return largest > 0 ? round_up<16, A>(largest / most) : A{1};
+    if (!(largest > 0)) return 1;
+    auto const scale = round_up<16, A>(largest / most);
+    constexpr auto step = bits_of<A>{1} << (sizeof(A) == 8 ? 53 - 16 : 24 - 16);
+    return is_finite(scale * static_cast<A>(most)) ? scale : bits_as<A>(bits_as<bits_of<A>>(scale) - step);
   }
   template <class A>
   PITH_HD e4m3_scale<A> finish(double largest, std::uint64_t, A) const {
