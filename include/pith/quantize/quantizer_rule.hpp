@@ -137,6 +137,11 @@ concept has_tensor_scale = requires(R& r) {
   r.tensor = static_cast<void const*>(nullptr);
 };
 
+/// The length of the shortest rows for which loops are compiled with a constant length. Formats with a scale of the
+/// tensor have buckets of 16 elements.
+template <class R>
+inline constexpr std::uint32_t short_row = has_tensor_scale<R> ? 16 : 32;
+
 /// True if the rule has `merge`, or has no statistic.
 template <class R, class A>
 concept merges = !measures<R, A> || requires(R const& r, statistic_of<R, A> statistic) {

@@ -87,7 +87,8 @@ struct dequantize_block {
         if (run.count == Span && run.width >= Span) {
           return decode(team, fast, run, constant<Span>(), constant<Span>());
         }
-        if (has_rows<32>(run, Span)) return decode(team, fast, run, constant<Span>(), constant<32>());
+        constexpr auto row = short_row<Rule>;
+        if (has_rows<row>(run, Span)) return decode(team, fast, run, constant<Span>(), constant<row>());
       }
       decode(team, fast, run, run.count, run.width);
     }

@@ -33,7 +33,8 @@ struct quantize_buckets {
       if (has_rows<64>(run, Span)) return code(team, fast, p, run, constant<Span>(), constant<64>());
       // Rules that draw have larger buckets, and each length of rows is another copy of `code`.
       if constexpr (!Rule::draws) {
-        if (has_rows<32>(run, Span)) return code(team, fast, p, run, constant<Span>(), constant<32>());
+        constexpr auto row = short_row<Rule>;
+        if (has_rows<row>(run, Span)) return code(team, fast, p, run, constant<Span>(), constant<row>());
       }
     }
     code(team, fast, p, run, run.count, run.width);
@@ -79,7 +80,8 @@ struct quantize_buckets {
       if (width == 128) return measure(team, fast, p, buckets, constant<128>());
     }
     if constexpr (Team::specializes && takes_largest<Team>) {
-      if (width == 32) return measure(team, fast, p, buckets, constant<32>());
+      constexpr auto row = short_row<Rule>;
+      if (width == row) return measure(team, fast, p, buckets, constant<row>());
     }
     measure(team, fast, p, buckets, width);
   }
