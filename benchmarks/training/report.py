@@ -66,25 +66,35 @@ def seconds_per_step(path):
     return statistics.median(b - a for a, b in zip(ends, ends[1:]))
 
 
-def sent_bytes(codec):
+def gpt():
+    return train_gpt.GPT(train_gpt.SETTINGS["0.8M"], 65)
+
+
+def lstm():
+    """Tensors with the shapes of examples/libtorch/lstm.hpp."""
+    layers = [torch.nn.Embedding(4000, 96), torch.nn.LSTM(96, 96, 2), torch.nn.Linear(96, 4000)]
+    return torch.nn.ModuleList(layers)
+
+
+def sent_bytes(codec, model):
     """The bytes that one of four ranks sends in a step."""
-    model = train_gpt.GPT(train_gpt.SETTINGS["0.8M"], 65)
     state = pith_torch.State(pith_torch.LocalRanks(4), pith_torch.matrices(codec), model.named_parameters())
     state.all_reduce_mean([[torch.randn_like(p) for p in model.parameters()] for _ in range(4)])
     return state.report()[0][-1]["wire_bytes"]
 
 
-def loss_table(results):
-    dense = losses(results / "gpt_dense_1.csv")
-    steps = [500, 1000, 1500, 2000]
+def loss_table(results, model, steps):
+    kind = model.__name__
+    dense = losses(results / f"{kind}_dense_1.csv")
     yield "| codec of the matrices | MB sent per step | " + " | ".join(f"step {s}" for s in steps) + " | over dense |"
     yield "|---|---|" + "---|" * len(steps) + "---|"
     for name, codec in CODECS.items():
-        path = results / f"gpt_{name}_1.csv"
+        path = results / f"{kind}_{name}_1.csv"
         if path.exists():
             of = losses(path)
             cells = " | ".join(f"{of[s]:.3f}" for s in steps)
-            yield f"| {label(name)} | {sent_bytes(codec) / 1e6:.3f} | {cells} | {of[2000] - dense[2000]:+.3f} |"
+            sent = sent_bytes(codec, model()) / 1e6
+            yield f"| {label(name)} | {sent:.3f} | {cells} | {of[steps[-1]] - dense[steps[-1]]:+.3f} |"
 
 
 def seed_table(results):
@@ -118,7 +128,12 @@ def links_table(results):
         yield f"| {label(name)} | " + " | ".join(cells) + f" | {over_dense(results, name)} |"
 
 
-TABLES = {"losses": loss_table, "seeds": seed_table, "links": links_table}
+TABLES = {
+    "losses": lambda results: loss_table(results, gpt, [500, 1000, 1500, 2000]),
+    "lstm": lambda results: loss_table(results, lstm, [250, 500, 750, 1000]),
+    "seeds": seed_table,
+    "links": links_table,
+}
 
 
 def main(results, page):

@@ -1,19 +1,24 @@
 #!/usr/bin/env bash
 # benchmarks/training/run.sh — trains models with several codecs and writes the loss of every step as CSV.
 #
-#   benchmarks/training/run.sh [--python PYTHON] [--out DIR]
+#   benchmarks/training/run.sh [--python PYTHON] [--out DIR] [--lstm TRAINER WIKITEXT2]
 #
-# Losses do not depend on links, so four ranks run inside one process, one after another, on one thread. PYTHON has
-# torch and pith_torch (docs/pytorch.md). DIR is benchmarks/training/results. A run whose file is complete is skipped.
+# Losses do not depend on links, so the four ranks of the GPT run inside one process, one after another, on one thread.
+# PYTHON has torch and pith_torch (docs/pytorch.md). DIR is benchmarks/training/results. With --lstm, also trains an
+# LSTM, on four MPI ranks: TRAINER is the program train_libtorch (docs/libtorch.md), and WIKITEXT2 a folder with
+# train.txt and valid.txt. A run whose file is complete is skipped.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 python=python3
 out=benchmarks/training/results
+trainer=
+text=
 while (($# > 0)); do
   case $1 in
     --python) python=${2?--python needs a program}; shift ;;
     --out) out=${2?--out needs a folder}; shift ;;
+    --lstm) trainer=${2?--lstm needs a program}; text=${3?--lstm needs a folder}; shift 2 ;;
     *) sed -n '/^#   /s/^# //p' benchmarks/training/run.sh >&2; exit 2 ;;
   esac
   shift
@@ -26,6 +31,16 @@ gpt() {
   if [[ -e $file ]]; then return; fi
   OMP_NUM_THREADS=1 "$python" examples/torch/train_gpt.py --local-ranks 4 --codec "$3" --seed "$1" \
     --evaluate-every 250 --out "$file.part" "${@:4}"
+  mv "$file.part" "$file"
+}
+
+# lstm SEED NAME CODEC
+lstm() {
+  local file=$out/lstm_$2_$1.csv
+  if [[ -e $file ]]; then return; fi
+  OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+    mpirun --oversubscribe --bind-to none -n 4 "$trainer" --model lstm --data "$text" --codec "$3" --seed "$1" \
+    --learning-rate 2 --momentum 0.9 --steps 1000 --evaluate-every 250 --out "$file.part"
   mv "$file.part" "$file"
 }
 
@@ -55,4 +70,18 @@ for seed in 2 3; do
   gpt $seed bfloat16 'cast<bfloat16>'
   gpt $seed block_int4_two_shot "ef(two_shot($int4,ef($int4)))"
   gpt $seed block_int2_two_shot "ef(two_shot($int2,ef($int2)))"
+done
+
+if [[ -z $trainer ]]; then exit; fi
+lstm 1 dense identity
+lstm 1 bfloat16 'cast<bfloat16>'
+lstm 1 block_int4_two_shot "ef(two_shot($int4,ef($int4)))"
+lstm 1 power_sgd_4 'ef(power_sgd(4))'
+lstm 1 top_k_1_qsgd8 'ef(top_k(0.01)|qsgd<8>)'
+lstm 1 block_int2_two_shot "ef(two_shot($int2,ef($int2)))"
+lstm 1 qsgd8 'two_shot(qsgd<8>)'
+lstm 1 scaled_sign 'ef(scaled_sign)'
+for seed in 2 3; do
+  lstm $seed dense identity
+  lstm $seed top_k_1_qsgd8 'ef(top_k(0.01)|qsgd<8>)'
 done
