@@ -7,7 +7,8 @@
 // Each operation is captured in one graph per set of buffers. The sets together exceed the second-level cache four
 // times (except for small sizes), and are launched in turn. A round runs each operation once, in a new random order.
 // Times are between two events. Up to 2^22 elements errors are measured, and a payload that differs from the host's is
-// a failure.
+// a failure. Some codecs also encode and decode 128 tensors in lanes, which together have the size.
+#include "gpu_lanes.hpp"
 #include "gpu_peers.hpp"
 #include "gpu_replay.hpp"
 #include "gpu_subject.hpp"
@@ -108,6 +109,21 @@ class group {
     add_codec(error_feedback(pith::qsgd<8>()));
     add_codec(error_feedback(pith::top_k(0.01)));
     add_codec(error_feedback(pith::power_sgd(4)));
+    add_lanes(pith::cast<pith::bfloat16>());
+    add_lanes(error_feedback(pith::qsgd<8>()));
+    add_lanes(error_feedback(pith::scaled_sign()));
+    add_lanes(error_feedback(pith::top_k(0.01)));
+  }
+
+  template <class C>
+  void add_lanes(C const& codec) {
+    constexpr std::size_t count = 128;
+    auto const tensors = std::vector<pith::shape>(count, {dims_.n / count});
+    auto const s = std::make_shared<bench::lanes_subject<C>>(exec_, codec, tensors);
+    auto const name = codec.name() + " of 128 tensors";
+    add({"encode " + name, s->encoding()}, [=](std::size_t) { s->encode(); });
+    add({"decode " + name, s->decoding()}, [=](std::size_t) { s->decode(); });
+    subjects_.push_back(s);
   }
 
   template <class C>

@@ -92,8 +92,9 @@ def noted(path):
 
 
 def named(text):
-    """The name in kernels.cu of a kernel with this mangled name."""
-    return re.search(r"_kernelI\d+(\w+?)EEv", text)[1]
+    """The name in kernels.cu of a kernel with this mangled name; None for kernels of the library."""
+    found = re.search(r"_kernelI\d+(\w+?)EEv", text)
+    return found and found[1]
 
 
 def measured(arguments):

@@ -1,6 +1,5 @@
 // tests/codec/refusals_test.cpp — a refused call on one tensor leaves state, gradients and payloads as they were.
 #include <pith/codec/any_codec.hpp>
-#include <pith/codec/batch.hpp>
 #include <pith/codec/detail/saving.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/exchange/all_gather.hpp>
@@ -183,18 +182,9 @@ TEST_CASE("a refused step of a part of a tensor changes nothing") {
   }
 }
 
-TEST_CASE("a refused batch or frame changes nothing") {
+TEST_CASE("a refused frame changes nothing") {
   for (std::uint64_t const n : {1u, 300u, 5000u}) {
     auto t = tensor_trial<pith::qsgd<4>>(pith::qsgd<4>(), {n});
-    auto const table = pith::make_segments<float>(pith::seq, t.codec, std::vector<pith::shape>{{n}});
-    auto const enough = pith::batch_workspace_bytes<float>(pith::seq, t.codec, table);
-    auto const bytes = host_bytes(t.payload.all.data(), t.payload.all.size());
-    t.needs("encode_batch", enough, [&](auto& few) {
-      pith::encode_batch(pith::seq, t.codec, t.state.id(), table, pith::span<float const>(t.x), bytes, few);
-    });
-    t.needs("decode_batch", enough, [&](auto& few) {
-      pith::decode_batch<float>(pith::seq, t.codec, t.state.id(), table, bytes, host_floats(t.out), few);
-    });
     auto frame = aligned_bytes(pith::wire::frame_bytes<float>(t.codec, t.dims));
     auto const whole = frame.first(frame.all.size());
     auto const most = pith::wire::workspace_bytes<float>(pith::seq, t.codec, t.dims);

@@ -9,7 +9,6 @@
 #ifdef ASSOCIATIVE_MATH
 #define __ASSOCIATIVE_MATH__ 1
 #endif
-#include <pith/codec/batch.hpp>
 #include <pith/comm/pairwise.hpp>
 #include <pith/comm/reproducible_sums.hpp>
 #include <pith/exchange/mean_norm.hpp>
@@ -71,12 +70,6 @@ int main() {
 #elif defined(DEVICE_SPAN_FOR_HOST_SPAN)
   // expected-error {{device_space}}
   pith::span<float> host = device;
-#elif defined(BATCH_OF_STATES)
-  // expected-error {{pith: encode_batch and decode_batch need a codec without state; compress tensors with states one by one}}
-  auto const ef = pith::error_feedback(codec);
-  auto const table = pith::make_segments<float>(pith::seq, ef, std::vector<pith::shape>{{16}});
-  pith::encode_batch<float>(pith::seq, ef, state.id(), table, pith::span<float const>(x),
-                            pith::span<std::byte>(payload), ws);
 #elif defined(NO_SUMS)
   // expected-error {{pith: this communicator lacks all_reduce}}
   auto gatherer = sample::gathers_only();

@@ -63,8 +63,8 @@ struct write_device_header {
   }
 };
 
-/// Sets the fault bits of a payload in `*verdict` and `*flag`. Only one executor writes to these words, so atomics are
-/// not needed.
+/// Sets the fault bits of a payload in `*verdict` and `*flag`. Payloads of several tensors may be checked at the same
+/// time in one launch, and they share the flag.
 struct check_device_header {
   std::uint32_t identity;
   std::uint64_t const* step;
@@ -77,7 +77,11 @@ struct check_device_header {
     __builtin_memcpy(&found, from, sizeof found);
     auto const wrong = faults_of(make_device_header(identity, *step, *checksum), found);
     *verdict |= wrong;
+#if defined(__CUDA_ARCH__)
+    atomicOr(flag, wrong);
+#else
     *flag |= wrong;
+#endif
   }
 };
 

@@ -28,6 +28,30 @@ inline void check_cuda(cudaError_t status, char const* call) {
   throw cuda_error(detail::sentence("cuda: ", call, ": ", cudaGetErrorString(status)));
 }
 
+class cuda_executor;
+
+namespace detail {
+
+/// Collects the work of an executor, which `launch` submits to the stream (exec/detail/cuda_recorder.cuh).
+class cuda_recorder {
+ public:
+  cuda_recorder() = default;
+  cuda_recorder(cuda_recorder const&) = delete;
+  cuda_recorder& operator=(cuda_recorder const&) = delete;
+  virtual ~cuda_recorder() = default;
+
+  /// Removes all work. Later work is for the executor's stream.
+  virtual void begin(cuda_executor const& exec) = 0;
+  virtual void begin_lane() = 0;
+  virtual void add(void const* kernel, std::size_t shared_bytes, std::uint64_t blocks, void const* body,
+                   std::size_t bytes) = 0;
+  virtual void copy(void* to, void const* from, std::size_t bytes) = 0;
+  virtual void fill(void* to, std::byte value, std::size_t bytes) = 0;
+  virtual void launch() = 0;
+};
+
+}  // namespace detail
+
 /// An executor that submits its work to a CUDA stream. The stream's device must be the current device.
 ///
 ///   owns        no memory and no stream. The stream must outlive the executor and the executor's copies. A
@@ -46,8 +70,13 @@ class cuda_executor {
 
   cuda_executor() = default;
   explicit cuda_executor(cudaStream_t stream) : stream_(stream) {}
+  /// The kernels, copies and fills of this executor go to the recorder. Any other function first launches them.
+  cuda_executor(cudaStream_t stream, detail::cuda_recorder& recorder) : stream_(stream), recorder_(&recorder) {}
 
-  cudaStream_t stream() const { return stream_; }
+  cudaStream_t stream() const {
+    launch_recorded();
+    return stream_;
+  }
 
 #if defined(__CUDACC__)
   template <class F>
@@ -66,20 +95,27 @@ class cuda_executor {
 #endif
 
   void copy(void* to, void const* from, std::size_t bytes) const {
+    if (recorder_ != nullptr) return recorder_->copy(to, from, bytes);
     move(to, from, bytes, cudaMemcpyDeviceToDevice, "cudaMemcpyAsync within the device");
   }
   void upload(void* to, void const* from, std::size_t bytes) const {
+    launch_recorded();
     move(to, from, bytes, cudaMemcpyHostToDevice, "cudaMemcpyAsync to the device");
   }
   void download(void* to, void const* from, std::size_t bytes) const {
+    launch_recorded();
     move(to, from, bytes, cudaMemcpyDeviceToHost, "cudaMemcpyAsync from the device");
     wait();
   }
   void fill(void* to, std::byte value, std::size_t bytes) const {
     if (bytes == 0) return;
+    if (recorder_ != nullptr) return recorder_->fill(to, value, bytes);
     check_cuda(cudaMemsetAsync(to, std::to_integer<int>(value), bytes, stream_), "cudaMemsetAsync");
   }
-  void wait() const { check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+  void wait() const {
+    launch_recorded();
+    check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  }
 
   /// True while a graph is being captured from the stream.
   bool is_capturing() const {
@@ -97,6 +133,9 @@ class cuda_executor {
   void deallocate(void* memory, std::size_t) const noexcept { static_cast<void>(cudaFree(memory)); }
 
  private:
+  void launch_recorded() const {
+    if (recorder_ != nullptr) recorder_->launch();
+  }
   void move(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind, char const* call) const {
     if (bytes > 0) check_cuda(cudaMemcpyAsync(to, from, bytes, kind, stream_), call);
   }
@@ -112,6 +151,7 @@ class cuda_executor {
 #endif
 
   cudaStream_t stream_ = nullptr;
+  detail::cuda_recorder* recorder_ = nullptr;
 };
 
 static_assert(executor<cuda_executor> && !detail::host_executor<cuda_executor>);
@@ -121,6 +161,7 @@ inline cuda_executor on(cudaStream_t stream) { return cuda_executor(stream); }
 
 }}  // namespace pith::PITH_ABI
 
+#include <pith/exec/detail/cuda_lanes.hpp>
 #include <pith/exec/detail/late_copy.hpp>
 #if defined(__CUDACC__)
 #include <pith/exec/cuda.cuh>

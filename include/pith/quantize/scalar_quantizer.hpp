@@ -2,12 +2,12 @@
 #pragma once
 
 #include <pith/codec/capability.hpp>
+#include <pith/codec/codec.hpp>
 #include <pith/codec/stage.hpp>
 #include <pith/core/detail/split_factor.hpp>
 #include <pith/core/source.hpp>
 #include <pith/quantize/detail/decode_block.hpp>
 #include <pith/quantize/detail/large_buckets.hpp>
-#include <pith/quantize/detail/quantizer_batch.hpp>
 #include <pith/quantize/detail/rule_check.hpp>
 #include <pith/quantize/detail/small_buckets.hpp>
 
@@ -137,10 +137,6 @@ class scalar_quantizer : public codec_base {
   /// Returns a number g. For any a and b, the payload of the elements [a g, b g) consists of two slices of the whole
   /// tensor's payload: a slice of the values, and a slice of the scales. Returns 0 if no such g exists.
   constexpr std::uint64_t granule() const { return has_scale<float> ? bucket_ : detail::octet; }
-
-  constexpr detail::quantizer_batch<Rule> batch() const requires(!detail::has_tensor_scale<Rule>) {
-    return {rule_, bucket_};
-  }
 
  private:
   template <class In>

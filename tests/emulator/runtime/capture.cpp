@@ -13,9 +13,13 @@ namespace {
 
 std::vector<capture*> under_way;
 
+/// Which captures forbid this thread to wait.
+thread_local auto mode_of_thread = cudaStreamCaptureModeGlobal;
+
 bool forbids_waiting(capture const& c) {
-  if (c.mode == cudaStreamCaptureModeGlobal) return true;
-  return c.mode == cudaStreamCaptureModeThreadLocal && c.thread == std::this_thread::get_id();
+  if (mode_of_thread == cudaStreamCaptureModeRelaxed || c.mode == cudaStreamCaptureModeRelaxed) return false;
+  if (c.thread == std::this_thread::get_id()) return true;
+  return mode_of_thread == cudaStreamCaptureModeGlobal && c.mode == cudaStreamCaptureModeGlobal;
 }
 
 /// Whether every node comes before the end of the stream that the capture began with.
@@ -60,6 +64,12 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
     if (stream.captured || &stream == &device_of(stream.device).legacy) return cudaErrorStreamCaptureUnsupported;
     stream.captured = std::make_shared<capture>(capture{new CUgraph_st, &stream, mode});
     under_way.push_back(stream.captured.get());
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  return call([=] {
+    std::swap(*mode, mode_of_thread);
     return cudaSuccess;
   });
 }

@@ -8,6 +8,7 @@
 #include <pith/exchange/detail/exchange_plan.hpp>
 #include <pith/exchange/detail/exchanged_tensors.hpp>
 #include <pith/exchange/detail/move_bytes.hpp>
+#include <pith/exec/lanes.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -25,7 +26,7 @@ struct round_memory {
 
 /// The plan and the rounds of one tensor bucket. The caller provides the memory of a round. `produce()` and `absorb()`
 /// receive the pending transfers of another round in the argument `transfers`. Both functions test `transfers` after
-/// each tensor, so that these transfers make progress.
+/// each tensor, so that these transfers make progress. The work of a tensor is a lane.
 template <real In, executor E, class Comm>
 class bucket_rounds {
  public:
@@ -64,15 +65,36 @@ class bucket_rounds {
     if (all.is_predicted()) plan_.resize([&](std::size_t tensor, unsigned r) { return all.moved_bytes(tensor, r); });
   }
 
-  void produce(E const& exec, tensors& all, unsigned round, memory const& at, workspace_on<E>& ws,
+  /// The number of workspace bytes for produce() and absorb().
+  std::size_t scratch_bytes(E const& exec, tensors const& all) const {
+    std::size_t most = 0;
+    for (auto const& r : plan_.rounds()) {
+      std::size_t largest = 0, total = 0;
+      for (auto const& g : r) {
+        for (auto const& s : g.slots) {
+          auto const bytes = scratch_for<std::byte>(scratch_bytes(exec, all, g, s));
+          largest = std::max(largest, bytes);
+          total += bytes;
+        }
+      }
+      most = std::max(most, lanes<E>::are_recorded ? total : largest);
+    }
+    return most;
+  }
+
+  void produce(E const& exec, tensors& all, unsigned round, memory const& at, lanes<E>& lanes, workspace_on<E>& ws,
                pending_type& transfers) const {
+    auto const scope = ws.mark();
+    auto const work = lanes.record(exec);
     for (auto const& g : plan_.rounds()[round]) {
       if (g.completes_mean()) continue;
       for (auto const& s : g.slots) {
-        produce(exec, all, g, s, out(g, at), ws);
+        auto&& own = scratch(exec, all, g, s, ws);
+        produce(work.next_lane(), all, g, s, out(g, at), own);
         transfers.test(exec);
       }
     }
+    work.run();
   }
   /// Starts the transfers of a round. Returns the number of bytes that this rank sends in all-gathers.
   std::size_t start(E const& exec, sub_communicators<Comm>& comms, unsigned round, memory const& at,
@@ -89,25 +111,43 @@ class bucket_rounds {
     }
     return sent;
   }
-  void absorb(E const& exec, tensors& all, unsigned round, memory const& at, workspace_on<E>& ws,
+  void absorb(E const& exec, tensors& all, unsigned round, memory const& at, lanes<E>& lanes, workspace_on<E>& ws,
               pending_type& transfers) const {
     auto const& groups = plan_.rounds()[round];
     if (is_compacted(round)) exact_->expand(exec, groups, round, at.received.data(), at.gathered.data());
+    auto const scope = ws.mark();
+    auto const work = lanes.record(exec);
     for (auto const& g : groups) {
       if (g.how == transport::all_reduce_mean) {
-        average(exec, g.kind, gathered(g, at), g.ranks, part(g).data());
+        average(work.next_lane(), g.kind, gathered(g, at), g.ranks, part(g).data());
         continue;
       }
       for (auto const& s : g.slots) {
-        all.absorb(exec, s.tensor, s.round, g.is_gathered(), received(g, s, at), ws);
+        auto&& own = scratch(exec, all, g, s, ws);
+        all.absorb(work.next_lane(), s.tensor, s.round, g.is_gathered(), received(g, s, at), own);
         transfers.test(exec);
       }
     }
+    work.run();
   }
 
  private:
   using group = exchange_plan::group;
   using slot = exchange_plan::slot;
+
+  static std::size_t scratch_bytes(E const& exec, tensors const& all, group const& g, slot const& s) {
+    auto const staged = g.pieces > 1 ? scratch_for<std::byte>(s.bytes * g.pieces) : 0;
+    return all.scratch_bytes(exec, s.tensor) + staged;
+  }
+  /// The workspace of a tensor. Recorded lanes each have a part of `ws`.
+  static decltype(auto) scratch([[maybe_unused]] E const& exec, [[maybe_unused]] tensors const& all,
+                                [[maybe_unused]] group const& g, [[maybe_unused]] slot const& s, workspace_on<E>& ws) {
+    if constexpr (lanes<E>::are_recorded) {
+      return workspace_on<E>(ws.take_bytes(scratch_bytes(exec, all, g, s)));
+    } else {
+      return (ws);
+    }
+  }
 
   bool is_compacted(unsigned round) const { return exact_ && exact_->has_counts(round); }
 

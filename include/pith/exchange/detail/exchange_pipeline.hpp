@@ -174,6 +174,10 @@ class exchange_pipeline {
     unsigned round;
   };
 
+  struct round_lanes {
+    lanes<E> produced, absorbed;
+  };
+
   void require_all_served(std::vector<any_codec<In, E>> const& codecs) const {
     auto const& specs = tensors_.specs();
     for (std::size_t i = 0; i < specs.size(); ++i)
@@ -188,6 +192,7 @@ class exchange_pipeline {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       for (unsigned r = 0; r < buckets_[b].rounds(); ++r) schedule_.push_back({b, r});
     }
+    if (lanes_.size() < schedule_.size()) lanes_.resize(schedule_.size());
     log_.set_layout(buckets_.size());
     make_memory();
     gathered_bytes_ = sent_bytes(transport::all_gather);
@@ -198,10 +203,8 @@ class exchange_pipeline {
     for (auto const& b : buckets_) {
       out = std::max(out, b.plan().out_bytes());
       gathered = std::max(gathered, b.plan().gathered_bytes());
-      for (auto const& r : b.plan().rounds()) {
-        transfers = std::max(transfers, r.size());
-        for (auto const& g : r) scratch = std::max(scratch, scratch_bytes(g));
-      }
+      scratch = std::max(scratch, b.scratch_bytes(exec_, tensors_));
+      for (auto const& r : b.plan().rounds()) transfers = std::max(transfers, r.size());
     }
     memories_ = 1;
     for (std::size_t k = 1; k < schedule_.size(); ++k) memories_ = builds_on_last(k) ? memories_ : memory_.size();
@@ -229,14 +232,6 @@ class exchange_pipeline {
     auto const per_byte = factor * sent.count * share(sent.bytes, static_cast<double>(all));
     for (auto const& s : g.slots)
       each[s.tensor] += per_byte * static_cast<double>(align_up(s.bytes, section_alignment));
-  }
-  std::size_t scratch_bytes(exchange_plan::group const& g) const {
-    std::size_t most = 0;
-    for (auto const& s : g.slots) {
-      auto const staged = g.pieces > 1 ? scratch_for<std::byte>(s.bytes * g.pieces) : 0;
-      most = std::max(most, tensors_.scratch_bytes(exec_, s.tensor) + staged);
-    }
-    return most;
   }
 
   void prepare() {
@@ -281,7 +276,7 @@ class exchange_pipeline {
   void produce(std::size_t k, workspace_on<E>& ws) {
     auto const [bucket, round] = schedule_[k];
     auto const time = traced(&log_, exchange_trace::work::encode, bucket, round);
-    buckets_[bucket].produce(exec_, tensors_, round, memory(k), ws, transfers_);
+    buckets_[bucket].produce(exec_, tensors_, round, memory(k), lanes_[k].produced, ws, transfers_);
   }
   void start(std::size_t k) {
     auto const [bucket, round] = schedule_[k];
@@ -294,7 +289,7 @@ class exchange_pipeline {
     for (; absorbed_ < end; ++absorbed_) {
       auto const [bucket, round] = schedule_[absorbed_];
       auto const time = traced(&log_, exchange_trace::work::decode, bucket, round);
-      buckets_[bucket].absorb(exec_, tensors_, round, memory(absorbed_), ws, transfers_);
+      buckets_[bucket].absorb(exec_, tensors_, round, memory(absorbed_), lanes_[absorbed_].absorbed, ws, transfers_);
     }
   }
   /// The memory of round k. Successive rounds alternate between two areas. If every round depends on the previous
@@ -317,6 +312,7 @@ class exchange_pipeline {
   bucket_list layout_;
   std::vector<bucket_rounds<In, E, Comm>> buckets_;
   std::vector<place> schedule_;
+  std::vector<round_lanes> lanes_;  ///< at least one for each round of the schedule
   std::array<round_memory<E>, 2> memory_;
   std::size_t memories_ = 1;  ///< the number of used elements of memory_
   buffer<std::byte, E> scratch_;
