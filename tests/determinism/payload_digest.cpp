@@ -47,19 +47,19 @@
 //   adaptive_threshold(0.1)              46160504309f41e5
 //   sketch_ml<6>                         58548d53d1c58a25
 //   ef(scaled_sign,ef_sign(0.1))
-//     d706a61dcc8e65e1
+//     1533870a30953ac0
 //   ef(scaled_sign,mean_residual(0.9,0.5))
-//     abb01a423c7c931d
+//     f01e849c5c434d09
 //   ef(scaled_sign,signum_momentum(0.9))
 //     2f92d59b97068f1b
 //   ef(scaled_sign,momentum_correction(0.9,unmasked))
-//     2993afcd6e1e825f
+//     b2b5dc72b96ff767
 //   ef(scaled_sign,momentum_correction(0.9,nesterov,clip_norm(1)))
-//     25f00fa9824b9ea4
+//     91d1d17ff8f04cb3
 //   ef(scaled_sign,ef21(0.1))
 //     5d09a5ed55815797
 //   ef(scaled_sign,two_sided(scaled_sign(1000)))
-//     1ed53d223a6d1260
+//     4107627ab91b961a
 //   ef(scaled_sign,clamped_residual(0.5))
 //     8dec5884a394a26e
 //   summed_sign
