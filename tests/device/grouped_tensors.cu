@@ -44,11 +44,15 @@ struct run {
   pith::gradient_exchange<float, E, pith::self_communicator> exchange;
   pith::buffer<float, E> gradients;
 
-  run(E const& on, std::vector<pith::tensor_spec> const& tensors, C const& codec)
+  run(E const& on, std::vector<pith::tensor_spec> const& tensors, C const& codec, pith::exchange_options options = {})
       : exec(on),
-        exchange(pith::make_exchange<float>(exec, comm, tensors, pith::any_codec<float, E>(codec),
-                                            {.seed = 5, .bucket_bytes = std::size_t{1} << 30})),
+        exchange(
+            pith::make_exchange<float>(exec, comm, tensors, pith::any_codec<float, E>(codec), in_one_bucket(options))),
         gradients(exec, exchange.size()) {}
+  static pith::exchange_options in_one_bucket(pith::exchange_options options) {
+    options.bucket_bytes = std::size_t{1} << 30;
+    return options;
+  }
 
   void step() { exchange.all_reduce_mean(gradients.view()); }
   std::vector<float> means_of(unsigned seed) {
@@ -62,9 +66,10 @@ struct run {
 
 /// The nodes of a captured step.
 template <class C>
-std::size_t nodes_of(C const& codec, std::vector<pith::tensor_spec> const& tensors) {
+std::size_t nodes_of(C const& codec, std::vector<pith::tensor_spec> const& tensors,
+                     pith::exchange_options const& o = {}) {
   auto const stream = own_stream();
-  auto one = run<C, pith::cuda_executor>(pith::on(stream.get()), tensors, codec);
+  auto one = run<C, pith::cuda_executor>(pith::on(stream.get()), tensors, codec, o);
   one.step();
   return captured(stream.get(), [&] { one.step(); }).nodes();
 }
@@ -247,6 +252,14 @@ TEST_CASE("small tensors share the launches of one tensor") {
   of(error_feedback(top_k(0.01)));
   of(error_feedback(qsgd<8>()));
   of(error_feedback(top_k(0.01) | qsgd<8>()));
+}
+
+TEST_CASE("the copies of a recoverable exchange share a launch") {
+  auto const codec = pith::error_feedback(pith::qsgd<8>());
+  auto const nodes = [&](std::size_t count) {
+    return nodes_of(codec, matrices(count, {10}), {.is_recoverable = true});
+  };
+  CHECK(nodes(16) == nodes(161));
 }
 
 TEST_CASE("large tensors share the launches of one tensor") {

@@ -112,7 +112,7 @@ class bucket_rounds {
     return sent;
   }
   void absorb(E const& exec, tensors& all, unsigned round, memory const& at, lanes<E>& lanes, workspace_on<E>& ws,
-              pending_type& transfers) const {
+              pending_type& transfers) {
     auto const& groups = plan_.rounds()[round];
     if (is_compacted(round)) exact_->expand(exec, groups, round, at.received.data(), at.gathered.data());
     auto const scope = ws.mark();

@@ -7,6 +7,7 @@
 #include <pith/core/error.hpp>
 #include <pith/exchange/codec_policy.hpp>
 #include <pith/exchange/detail/gather.hpp>
+#include <pith/exec/lanes.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -61,14 +62,18 @@ class exact_gather {
 
   /// Copies the received payloads to the offsets that they would have after a padded all-gather.
   void expand(E const& exec, std::vector<group> const& groups, unsigned in_round, std::byte const* received,
-              std::byte* gathered) const {
+              std::byte* gathered) {
     auto const& r = rounds_[in_round];
+    auto const work = expanded_.record(exec);
     for_each_group(r, groups, [&](group const& g, span<packet const> slots) {
-      expand(exec, r, slots, g, largest(r, slots), received + g.gathered, gathered + g.gathered);
+      expand(work, r, slots, g, largest(r, slots), received + g.gathered, gathered + g.gathered);
     });
+    work.run();
   }
 
  private:
+  using recording = typename lanes<E>::recording;
+
   /// The payload of one tensor. `out` is the payload's offset in the produced bytes, and `offset` is the payload's
   /// offset in the group. The payload has `places` counts, which begin at index `first` in the list of a rank's counts.
   struct packet {
@@ -119,7 +124,10 @@ class exact_gather {
   template <class Comm>
   void gather_counts(E const& exec, Comm& comm, round& r, std::byte const* out) {
     auto const n = r.places.size(), bytes = n * sizeof(std::uint32_t);
-    for (std::size_t i = 0; i < n; ++i) exec.copy(mine_.data() + i, out + r.places[i].out, sizeof(std::uint32_t));
+    auto const work = counted_.record(exec);
+    for (std::size_t i = 0; i < n; ++i)
+      work.next_lane().copy(mine_.data() + i, out + r.places[i].out, sizeof(std::uint32_t));
+    work.run();
     gather_bytes(exec, comm, reinterpret_cast<std::byte const*>(mine_.data()), bytes,
                  reinterpret_cast<std::byte*>(all_.data()))
         .wait(exec);
@@ -153,20 +161,23 @@ class exact_gather {
   }
 
   void compact(E const& exec, round const& r, span<packet const> slots, unsigned rank, std::byte const* out,
-               std::byte* to) const {
+               std::byte* to) {
+    auto const work = compacted_.record(exec);
     for (auto const& p : slots) {
       for_each_piece(r, p, rank, [&](payload_piece const& piece) {
-        exec.copy(to, out + p.out + piece.at, piece.used);
+        work.next_lane().copy(to, out + p.out + piece.at, piece.used);
         to += piece.used;
       });
     }
+    work.run();
   }
-  void expand(E const& exec, round const& r, span<packet const> slots, group const& g, std::size_t stride,
+  void expand(recording const& work, round const& r, span<packet const> slots, group const& g, std::size_t stride,
               std::byte const* received, std::byte* gathered) const {
     for (unsigned rank = 0; rank < ranks_; ++rank) {
       std::byte const* from = received + rank * stride;
       for (auto const& p : slots) {
         auto* const to = gathered + rank * g.bytes + p.offset;
+        auto const& exec = work.next_lane();
         exec.fill(to, std::byte{}, p.bytes);
         for_each_piece(r, p, rank, [&](payload_piece const& piece) {
           exec.copy(to + piece.at, from, piece.used);
@@ -178,6 +189,7 @@ class exact_gather {
 
   unsigned ranks_;
   std::vector<round> rounds_;
+  lanes<E> counted_, compacted_, expanded_;
   buffer<std::uint32_t, E> mine_, all_;
 };
 

@@ -10,6 +10,7 @@
 #include <pith/exchange/detail/exchange_plan.hpp>
 #include <pith/exchange/detail/predicted_gather.hpp>
 #include <pith/exchange/detail/rank_weights.hpp>
+#include <pith/exec/lanes.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -210,8 +211,10 @@ class exchanged_tensors {
   void scale_states(E const& exec, bool divides) {
     if constexpr (is_narrow) {
       if (common_ == nullptr) return;
-      auto scaled = field_scaler<In, E>(exec, common_, divides);
+      auto const work = (divides ? divided_ : multiplied_).record(exec);
+      auto scaled = field_scaler<In, E>(work, common_, divides);
       fields(scaled);
+      work.run();
     }
   }
 
@@ -231,6 +234,7 @@ class exchanged_tensors {
   double* squares_ = nullptr;
   std::uint64_t size_ = 0;
   std::optional<predicted_gather<In, E>> predicted_;
+  lanes<E> divided_, multiplied_;  ///< the states of all tensors
 };
 
 }}}  // namespace pith::PITH_ABI::detail

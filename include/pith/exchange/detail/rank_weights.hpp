@@ -5,6 +5,7 @@
 #include <pith/core/buffer.hpp>
 #include <pith/core/detail/convert.hpp>
 #include <pith/core/element.hpp>
+#include <pith/exec/lanes.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -83,9 +84,12 @@ class rank_weights {
 };
 
 /// Divides the residuals and estimates of a state by a power of two in the executor's memory, or multiplies them by it.
+/// Each field is a lane.
 template <class In, executor E>
 struct field_scaler final : field_visitor {
-  field_scaler(E const& e, double const* f, bool divide) : exec(e), factor(f), divides(divide) {}
+  using recording = typename lanes<E>::recording;
+
+  field_scaler(recording const& work, double const* f, bool divide) : work(work), factor(f), divides(divide) {}
 
   void describe(field_form const& form) override {
     auto const is_local = form.kind != field_kind::replicated && form.kind != field_kind::learned;
@@ -95,11 +99,11 @@ struct field_scaler final : field_visitor {
     using A = accum<In>;
     if (!scales) return;
     auto* const x = static_cast<A*>(data);
-    if (divides) return exec.for_each_index(bytes / sizeof(A), divide_value<A>{x, factor});
-    exec.for_each_index(bytes / sizeof(A), weigh_value<A>{x, factor});
+    if (divides) return work.next_lane().for_each_index(bytes / sizeof(A), divide_value<A>{x, factor});
+    work.next_lane().for_each_index(bytes / sizeof(A), weigh_value<A>{x, factor});
   }
 
-  E const& exec;
+  recording const& work;
   double const* factor;
   bool divides, scales = false;
 };

@@ -6,6 +6,7 @@
 #include <pith/codec/state.hpp>
 #include <pith/core/buffer.hpp>
 #include <pith/exchange/detail/exchanged_tensors.hpp>
+#include <pith/exec/lanes.hpp>
 
 #include <algorithm>
 #include <array>
@@ -14,17 +15,19 @@
 
 namespace pith { inline namespace PITH_ABI { namespace detail {
 
-/// A visitor that copies the visited fields to one buffer, one after another.
+/// A visitor that copies the visited fields to one buffer, one after another. Each copy is a lane.
 template <executor E>
 struct field_copier final : field_visitor {
-  field_copier(E const& e, std::byte* t) : exec(e), to(t) {}
+  using recording = typename lanes<E>::recording;
+
+  field_copier(recording const& work, std::byte* t) : work(work), to(t) {}
 
   void visit(void* data, std::size_t n) override {
-    exec.copy(to, data, n);
+    work.next_lane().copy(to, data, n);
     to += n;
   }
 
-  E const& exec;
+  recording const& work;
   std::byte* to;
 };
 
@@ -50,8 +53,10 @@ class state_copies {
   void take(E const& exec, exchanged_tensors<In, E>& all) {
     std::swap(copies_[0], copies_[1]);
     auto& c = copies_[0];
-    auto copier = field_copier<E>(exec, c.states.data());
+    auto const work = lanes_.record(exec);
+    auto copier = field_copier<E>(work, c.states.data());
     all.fields(copier);
+    work.run();
     c.size = static_cast<std::size_t>(copier.to - c.states.data());
     c.codecs = all.codecs();
     c.owes.clear();
@@ -81,6 +86,7 @@ class state_copies {
   };
 
   std::array<copy, 2> copies_;
+  lanes<E> lanes_;
   std::size_t count_ = 0;
 };
 
