@@ -89,7 +89,7 @@ template <class In, executor E>
 struct field_scaler final : field_visitor {
   using recording = typename lanes<E>::recording;
 
-  field_scaler(recording const& work, double const* f, bool divide) : work(work), factor(f), divides(divide) {}
+  field_scaler(recording const& w, double const* f, bool divide) : work(w), factor(f), divides(divide) {}
 
   void describe(field_form const& form) override {
     auto const is_local = form.kind != field_kind::replicated && form.kind != field_kind::learned;

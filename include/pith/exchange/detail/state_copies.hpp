@@ -20,7 +20,7 @@ template <executor E>
 struct field_copier final : field_visitor {
   using recording = typename lanes<E>::recording;
 
-  field_copier(recording const& work, std::byte* t) : work(work), to(t) {}
+  field_copier(recording const& w, std::byte* t) : work(w), to(t) {}
 
   void visit(void* data, std::size_t n) override {
     work.next_lane().copy(to, data, n);

@@ -68,7 +68,7 @@ struct parts_of {
 template <class Rule, class Sink, class A, std::uint32_t Span>
 struct dequantize_block {
   static constexpr unsigned at_once = 4;  ///< the number of ranks whose values are summed in registers
-  static constexpr unsigned resident_blocks = Rule::bits == 1 && sizeof(A) == 4 ? 5 : 4;
+  static constexpr unsigned resident_blocks = sizeof(A) > 4 ? 3 : Rule::bits == 1 ? 5 : 4;
 
   struct memory {
     fast_array<A, Span> sum;

@@ -81,7 +81,7 @@ struct measure_tiles {
   static constexpr bool keeps_octets = sizeof(statistic_of<Rule, A>) == sizeof(double) &&
                                        std::same_as<Source, ext::plain_source<A>> &&
                                        (sign_only<Rule> || !needs_no_scale<Rule>);
-  static constexpr unsigned resident_blocks = keeps_octets && sizeof(A) == sizeof(float) ? 6 : 4;
+  static constexpr unsigned resident_blocks = sizeof(A) > 4 ? 3 : keeps_octets ? 6 : 4;
 
   struct memory {
     fast_array<A, Span> room;
