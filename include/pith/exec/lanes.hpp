@@ -25,7 +25,8 @@ namespace pith { inline namespace PITH_ABI {
 ///   memory     on a device, the arguments of the launches, about 200 bytes per lane and kernel. A run allocates if it
 ///              has more arguments than the runs before it
 ///   waits      on a device, a call that downloads, uploads or waits first launches what is recorded
-///   capture    a CUDA graph can capture record() to run(). Each replay uploads the arguments
+///   capture    a CUDA graph can capture record() to run(). Each replay uploads the arguments. `lanes` keeps a copy of
+///              them for each capture, and must outlive the graphs
 template <executor E>
 class lanes {
  public:
