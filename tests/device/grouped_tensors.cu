@@ -11,6 +11,7 @@
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
+#include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
 
 #include <cstddef>
@@ -260,6 +261,16 @@ TEST_CASE("the copies of a recoverable exchange share a launch") {
     return nodes_of(codec, matrices(count, {10}), {.is_recoverable = true});
   };
   CHECK(nodes(16) == nodes(161));
+}
+
+TEST_CASE("exact gathers of many tensors have the means of seq") {
+  auto const codec = pith::error_feedback(pith::threshold(1.5));
+  auto const tensors = matrices(16, {10, 3, 11});
+  auto const options = pith::exchange_options{.gather_mode = pith::gather::exact};
+  auto const stream = own_stream();
+  auto expected = run<decltype(codec), pith::seq_executor>(pith::seq, tensors, codec, options);
+  auto got = run<decltype(codec), pith::cuda_executor>(pith::on(stream.get()), tensors, codec, options);
+  for (unsigned step = 0; step < 3; ++step) CHECK(got.means_of(step) == expected.means_of(step));
 }
 
 TEST_CASE("large tensors share the launches of one tensor") {
