@@ -74,7 +74,7 @@ build() {
   options=(-D CMAKE_CUDA_ARCHITECTURES="$(ask compute_cap | tr -d .)-real" -D CMAKE_COMPILE_WARNING_AS_ERROR=OFF)
   { cmake --preset cuda -B "$dir" "${options[@]}" ||
     cmake --preset cuda -B "$dir" "${options[@]}" -D PITH_BUILD_TESTS=OFF; } &&
-    cmake --build "$dir" -j "$(nproc)" --target gpu_bench
+    cmake --build "$dir" -j "$(nproc)" --target gpu_bench gpu_tensors
 }
 build_tests() { cmake --build "$dir" -j "$(nproc)" --target gpu_tests -- -k 0; }
 
@@ -95,6 +95,7 @@ sanitize() {
 }
 
 measure() { "$dir/$here/gpu_bench" $quick >"$made/json" && cp "$made/json" "$dir/gpu_bench.json"; }
+measure_tensors() { "$dir/$here/gpu_tensors" $quick >"$made/tensors" && cp "$made/tensors" "$dir/gpu_tensors.md"; }
 
 peers() {
   local no_build=
@@ -102,7 +103,7 @@ peers() {
   "$here/peers/run.sh" $no_build --device cuda | tee "$dir/gpu_peers.csv"
 }
 
-rm -f "$dir"/gpu_bench.json "$dir"/gpu_peers.csv
+rm -f "$dir"/gpu_bench.json "$dir"/gpu_tensors.md "$dir"/gpu_peers.csv
 part build "build for $device" build
 part build "build of the tests" build_tests
 part tests "primitives, capture and replay" tests -R '^exec/cuda_test$'
@@ -110,6 +111,7 @@ part tests "bytes of the CPU" tests -R '^device/'
 part tests "instructions, by the emulator's formulas" tests -R '^emulator/'
 part tests "other device tests" tests -E '^(exec/cuda_test$|device/|emulator/)'
 part bench "measurement" measure
+part bench "many tensors" measure_tensors
 part peers "torch" peers
 programs=(exec_cuda_test)
 if [[ -z $quick ]]; then programs+=(device_signs device_sums device_selections device_policies); fi

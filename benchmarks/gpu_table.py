@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """benchmarks/gpu_table.py — the results of benchmarks/gpu.sh as one JSON and as Markdown.
 
-    gpu_table.py DIR PARTS TITLE     reads DIR/gpu_bench.json, DIR/gpu_peers.csv and PARTS, the lines "part|result";
+    gpu_table.py DIR PARTS TITLE     reads DIR/gpu_bench.json, DIR/gpu_tensors.md, DIR/gpu_peers.csv and PARTS, the
+                                     lines "part|result";
                                      writes DIR/gpu.json, prints Markdown without the peers,
                                      whose times include calls of the host
 """
@@ -70,6 +71,9 @@ def main():
     tables = [parts_table(parts)]
     if rows:
         tables.append(benchmark_table(rows))
+    if os.path.exists(folder + "/gpu_tensors.md"):
+        with open(folder + "/gpu_tensors.md", encoding="utf-8") as file:
+            tables.append(file.read().splitlines())
     print("\n" + "\n\n".join("\n".join(lines) for lines in [["### " + title], *tables]))
 
 

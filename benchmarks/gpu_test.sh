@@ -43,11 +43,14 @@ stand_in "$made/out/benchmarks/gpu_bench" <<'EOF'
 echo '{"context": {"cpu": "Card X"}, "benchmarks": [{"name": "encode sign/2^20", "real_time": 2, "q10": 1,'
 echo '"bytes_per_element": 4, "of_copy": 0.5, "x_copy": 1.5, "launches": 2, "ratio": 32, "error": 0.4}]}'
 EOF
+stand_in "$made/out/benchmarks/gpu_tensors" <<<'echo "| \`sign\` | 161 | 1 |"'
 ends 0 --quick
 says '### Card X, driver 580.1'
 says '| build for Card X | passed |'
 says '| torch | skipped: '
 says '| `encode sign` | 4 | 32.0 | 2 | 2 (50) |'
+says '| `sign` | 161 | 1 |'
+called 'gpu_tensors --quick'
 called 'CMAKE_CUDA_ARCHITECTURES=90-real'
 called 'gpu_bench --quick'
 called 'target gpu_tests -- -k 0'
@@ -62,7 +65,7 @@ not_called ctest
 not_called compute-sanitizer
 not_called gpu_bench
 
-stand_in "$made/bin/cmake" <<<'[[ $* == *TESTS=OFF* || $* == *gpu_bench ]]'
+stand_in "$made/bin/cmake" <<<'[[ $* == *TESTS=OFF* || $* == *gpu_tensors ]]'
 ends 1 --no-tests --no-sanitizer --no-peers
 says '| build for Card X | passed |'
 says '| build of the tests | **failed**, 1 |'
