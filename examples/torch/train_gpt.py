@@ -3,6 +3,7 @@
     python3 train_gpt.py --local-ranks 4 --codec 'ef(power_sgd(4))'          # four ranks inside this process
     torchrun --nproc-per-node 4 train_gpt.py --codec 'two_shot(qsgd<8>)'     # one process per rank, DDP and gloo
     torchrun --nproc-per-node 4 train_gpt.py --hook bf16                     # with a hook of torch
+    python3 train_gpt.py --model 10.6M --local-ranks 4 --device cuda         # four ranks on one GPU
 
 The models, optimizer and schedule are those that nanoGPT publishes for this text. The ranks divide each batch, so that
 dense training does not depend on the number of ranks but for rounding. Columns of the CSV: the step, the seconds of
@@ -123,7 +124,7 @@ class GPT(nn.Module):
 class Text:
     """The first 90 % of a text for training, the rest for validation. Tokens are characters."""
 
-    def __init__(self, path, context, seed):
+    def __init__(self, path, context, seed, device="cpu"):
         opened = gzip.open if path.suffix == ".gz" else open
         with opened(path, "rt", encoding="utf-8") as file:
             text = file.read()
@@ -131,7 +132,7 @@ class Text:
         number = {c: i for i, c in enumerate(characters)}
         tokens = torch.tensor([number[c] for c in text])
         first = int(0.9 * len(tokens))
-        self.characters, self.context = len(characters), context
+        self.characters, self.context, self.device = len(characters), context, device
         self.splits = {"training": tokens[:first], "validation": tokens[first:]}
         self.draws = {name: torch.Generator().manual_seed(seed) for name in self.splits}
 
@@ -142,7 +143,7 @@ class Text:
 
     def sequences(self, split, first):
         places = first[:, None] + torch.arange(self.context)
-        return self.splits[split][places], self.splits[split][places + 1]
+        return self.splits[split][places].to(self.device), self.splits[split][places + 1].to(self.device)
 
 
 @torch.no_grad()
@@ -218,7 +219,7 @@ def jittered(backward, model, size):
     def jitter(x, y):
         loss = backward(x, y)
         for p in model.parameters():
-            p.grad *= 1 + size * (2 * torch.rand(p.shape, generator=draws) - 1)
+            p.grad *= 1 + size * (2 * torch.rand(p.shape, generator=draws) - 1).to(p.device)
         return loss
 
     return jitter
@@ -264,6 +265,7 @@ def arguments():
     parser.add_argument("--model", choices=SETTINGS, default="0.8M")
     parser.add_argument("--local-ranks", type=int, default=1, help="ranks inside this process, without torchrun")
     parser.add_argument("--codec", default="identity", help="a codec of pith for matrices, such as 'ef(power_sgd(4))'")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda; the default is cpu")
     parser.add_argument("--hook", choices=[*HOOKS], default="pith", help="DDP's communication hook, with torchrun")
     parser.add_argument("--steps", type=int, help="default: as published")
     parser.add_argument("--batch", type=int, help="sequences of all ranks together; default: as published")
@@ -295,12 +297,14 @@ def csv_writer(path):
 def main():
     options = arguments()
     of = SETTINGS[options.model]
+    if options.device == "cuda":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
     torch.manual_seed(options.seed)
-    text = Text(options.data, of.context, options.seed)
-    model = GPT(of, text.characters)
+    text = Text(options.data, of.context, options.seed, options.device)
+    model = GPT(of, text.characters).to(options.device)
     codec = pith_torch.matrices(options.codec)
     if "RANK" in os.environ:
-        dist.init_process_group("gloo")
+        dist.init_process_group("nccl" if options.device == "cuda" else "gloo")
         backward = distributed_backward(distributed(model, codec, options))
     else:
         ranks = pith_torch.LocalRanks(options.local_ranks)

@@ -5,6 +5,8 @@ stream before it reads a gradient. A step ends when the host has read from the s
 Then the means exist, and any stream may read them.
 """
 
+import math
+
 import torch
 
 from . import _core
@@ -52,7 +54,7 @@ class CudaStep(Step):
     def __init__(self, exchange, dtype):
         super().__init__(exchange, dtype)
         self._stream = exchange.stream
-        self._are_finite = []
+        self._largest = []
         self._follow()
 
     def _follow(self):
@@ -65,8 +67,9 @@ class CudaStep(Step):
             super().add(parameter, gradient)
 
     def _replace_non_finite(self, values):
-        self._are_finite.append(values.isfinite().all())
-        torch.nan_to_num_(values, 0, 0, 0)
+        if values.numel() > 0:
+            self._largest.append(torch.linalg.vector_norm(values, math.inf, dtype=torch.float32))
+            torch.nan_to_num_(values, 0, 0, 0)
 
     def wait(self):
         with torch.cuda.stream(self._stream):
@@ -76,7 +79,7 @@ class CudaStep(Step):
     def is_finite(self):
         """The host waits for the step."""
         with torch.cuda.stream(self._stream):
-            return not self._are_finite or torch.stack(self._are_finite).all().item()
+            return not self._largest or torch.stack(self._largest).isfinite().all().item()
 
     def restore(self):
         with torch.cuda.stream(self._stream):
