@@ -58,7 +58,7 @@ TEST_CASE("tensors may be filled in any order") {
 
 TEST_CASE("default limits make about eight buckets of 1 to 25 MiB") {
   auto const limits = [](std::size_t bytes) {
-    auto const [first, others] = limits_for(bytes, {});
+    auto const [first, others] = limits_for(bytes, {}, false);
     return std::pair(first, others);
   };
   CHECK(limits(0) == std::pair<std::size_t, std::size_t>(0, 0));
@@ -68,10 +68,21 @@ TEST_CASE("default limits make about eight buckets of 1 to 25 MiB") {
   CHECK(limits(1000 * mebibyte) == std::pair(25 * mebibyte / 4, 25 * mebibyte));
 }
 
+TEST_CASE("default limits on a device do not depend on the model's size") {
+  for (auto const bytes : {2 * mebibyte, 80 * mebibyte, 1000 * mebibyte}) {
+    auto const [first, others] = limits_for(bytes, {}, true);
+    CHECK(first == 25 * mebibyte / 4);
+    CHECK(others == 25 * mebibyte);
+  }
+  CHECK(limits_for(2 * mebibyte - 1, {}, true).first == 2 * mebibyte - 1);
+}
+
 TEST_CASE("an explicit limit applies to all buckets, including the first") {
-  auto const [first, others] = limits_for(80 * mebibyte, 7);
-  CHECK(first == 7);
-  CHECK(others == 7);
+  for (auto const is_on_device : {false, true}) {
+    auto const [first, others] = limits_for(80 * mebibyte, 7, is_on_device);
+    CHECK(first == 7);
+    CHECK(others == 7);
+  }
 }
 
 TEST_CASE("a bucket is ready when all of its tensors are, in any order") {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -24,6 +25,7 @@ struct body {
 
 char const names[128] = {};
 void const* kernel_of(char letter) { return names + letter; }
+pith::detail::body_kernels kernels_of(char letter) { return {kernel_of(letter), nullptr}; }
 
 launch_list recorded(std::vector<lane_kernels> const& lanes) {
   auto list = launch_list();
@@ -31,7 +33,7 @@ launch_list recorded(std::vector<lane_kernels> const& lanes) {
     list.begin_lane();
     for (std::uint32_t k = 0; k < lanes[l].size(); ++k) {
       auto const own = body{l, k};
-      list.add(kernel_of(lanes[l][k]), 0, k + 1, &own, sizeof own);
+      list.add(kernels_of(lanes[l][k]), 0, k + 1, &own, sizeof own);
     }
   }
   return list;
@@ -46,7 +48,7 @@ class run {
     list.merge(most_blocks);
     for (auto const& launch : list.launches()) {
       CHECK(launch.blocks <= most_blocks);
-      letters += static_cast<char>(static_cast<char const*>(launch.kernel) - names);
+      letters += static_cast<char>(static_cast<char const*>(launch.kernels.one) - names);
       run_blocks(list, launch);
     }
     for (std::size_t l = 0; l < lanes_.size(); ++l) CHECK(next_[l] == lanes_[l].size());
@@ -58,19 +60,19 @@ class run {
   void run_blocks(launch_list const& list, launch_list::launch const& launch) {
     auto const* const first = reinterpret_cast<std::uint32_t const*>(list.tables().data() + launch.table);
     auto const* const bodies = list.tables().data() + launch.table + lane_table::bodies_offset(launch.lanes);
-    auto const table = lane_table{first, bodies, launch.lanes};
     for (std::uint32_t block = 0; block < launch.blocks; ++block) {
-      auto const lane = launch.lanes > 1 ? table.find(block) : 0;
+      auto const lane = launch.lanes > 1 ? std::upper_bound(first, first + launch.lanes, block) - first - 1 : 0;
       auto own = body();
-      auto const* const from =
-          launch.lanes > 1 ? bodies + lane * lane_table::stride(sizeof own) : list.bodies().data() + launch.body;
+      auto const* const from = launch.lanes > 1
+                                   ? bodies + static_cast<std::size_t>(lane) * lane_table::stride(sizeof own)
+                                   : list.bodies().data() + launch.body;
       std::memcpy(&own, from, sizeof own);
       run_block(launch, own, block - (launch.lanes > 1 ? first[lane] : 0));
     }
   }
   /// A lane's kernels run in their order, with all their blocks.
   void run_block(launch_list::launch const& launch, body const& own, std::uint32_t block) {
-    CHECK(kernel_of(lanes_[own.lane][own.kernel]) == launch.kernel);
+    CHECK(kernel_of(lanes_[own.lane][own.kernel]) == launch.kernels.one);
     CHECK(next_[own.lane] == own.kernel);
     if (block == own.kernel) ++next_[own.lane];
   }
@@ -109,7 +111,7 @@ TEST_CASE("a cleared list is empty, and has one lane") {
   CHECK(list.empty());
   CHECK(list.launches().empty());
   auto const own = body{0, 0};
-  list.add(kernel_of('a'), 7, 1, &own, sizeof own);
+  list.add(kernels_of('a'), 7, 1, &own, sizeof own);
   list.merge(100);
   REQUIRE(list.launches().size() == 1);
   CHECK(list.launches()[0].shared_bytes == 7);

@@ -33,9 +33,9 @@ struct exchange_options {
   std::uint64_t seed = 0;
   gather gather_mode = gather::padded;
   /// The maximum number of gradient bytes in a tensor bucket. A tensor with more bytes is a bucket of its own. The
-  /// first bucket contains the last tensors, since the backward pass computes their gradients first. The default is an
-  /// eighth of the model's size, but at least 1 MiB and at most 25 MiB. By default, the first bucket's limit is a
-  /// quarter of the other buckets' limit, and a model with less than 2 MiB has one bucket.
+  /// first bucket contains the last tensors, since the backward pass computes their gradients first. The default is
+  /// 25 MiB on a device, and on a host an eighth of the model's size, but at least 1 MiB and at most 25 MiB. By default,
+  /// the first bucket's limit is a quarter of the other buckets' limit, and a model with less than 2 MiB has one bucket.
   std::optional<std::size_t> bucket_bytes = {};
   /// If true, means are weighted, and each rank passes a weight in each step. Weights cost an all-gather of one double
   /// per step. Gradients of float and double are multiplied by N w / sum(w), at most N, and must stay finite. Weighted

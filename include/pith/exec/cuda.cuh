@@ -7,21 +7,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
-/// The maximum size of a kernel's arguments that every device accepts.
-inline constexpr std::size_t max_argument_bytes = 4096;
-
 /// The maximum number of blocks in a grid.
 inline constexpr std::uint64_t max_cuda_blocks = 0x7fffffff;
 
-/// The bytes of shared memory that a body may use without a function attribute: 48 KiB minus the bytes of the team and
-/// of the body.
+/// The bytes of shared memory that a body may use without a function attribute: 48 KiB minus the bytes of the team and,
+/// in the kernel for many bodies, of the body.
 template <class Body>
 inline constexpr std::size_t usual_shared_bytes = 48 * 1024 - cuda_team::own_bytes - lane_table::stride(sizeof(Body));
 
@@ -72,58 +68,71 @@ consteval unsigned resident_blocks() {
   }
 }
 
-/// A body as words, for kernel arguments and shared memory.
+/// Runs a block of a body with the shared memory of a kernel.
 template <class Body>
-struct body_words {
-  static constexpr auto count = static_cast<std::uint32_t>(lane_table::stride(sizeof(Body)) / sizeof(uint4));
-  static_assert(std::is_trivially_copyable_v<Body> && alignof(Body) <= sizeof(uint4));
-  static_assert(count <= cuda_team::threads && count * sizeof(uint4) + sizeof(lane_table) <= max_argument_bytes);
-
-  uint4 words[count];
-
-  PITH_HD Body const& body() const { return *reinterpret_cast<Body const*>(words); }
-};
-
-#if defined(__CUDA_ARCH__)
-/// Sets the body of a block of the grid in shared memory. Returns the block's number among the blocks of this body.
-template <class Body>
-__device__ std::uint32_t set_body(body_words<Body>& staged, body_words<Body> const& own, lane_table const& lanes) {
-  auto block = std::uint32_t{blockIdx.x};
-  if (lanes.lanes > 1) {
-    auto const lane = lanes.find(block);
-    auto const* const from = reinterpret_cast<uint4 const*>(lanes.bodies) + lane * staged.count;
-    if (threadIdx.x < staged.count) staged.words[threadIdx.x] = from[threadIdx.x];
-    block -= lanes.first[lane];
-  } else if (threadIdx.x == 0) {
-    staged = own;
-  }
-  __syncthreads();
-  return block;
-}
-#endif
-
-/// Runs a body, or the bodies of several lanes. Without the bound of resident blocks, ptxas spills registers so that
-/// more blocks fit.
-template <class Body>
-__global__ void __launch_bounds__(cuda_team::threads, resident_blocks<Body>())
-    block_kernel([[maybe_unused]] body_words<Body> const own, [[maybe_unused]] lane_table const lanes) {
-#if defined(__CUDA_ARCH__)
-  __shared__ body_words<Body> staged;
-  auto const block = std::uint64_t{set_body(staged, own, lanes)};
+__device__ void run_block(Body const& body, std::uint64_t block) {
   if constexpr (sizeof(typename Body::memory) <= usual_shared_bytes<Body>) {
     __shared__ typename Body::memory fast;
-    staged.body()(cuda_team(), fast, block);
+    body(cuda_team(), fast, block);
   } else {
     extern __shared__ __align__(128) unsigned char bytes[];
-    staged.body()(cuda_team(), *reinterpret_cast<typename Body::memory*>(bytes), block);
+    body(cuda_team(), *reinterpret_cast<typename Body::memory*>(bytes), block);
   }
+}
+
+/// Runs one body. Without the bound of resident blocks, ptxas spills registers so that more blocks fit.
+template <class Body>
+__global__ void __launch_bounds__(cuda_team::threads, resident_blocks<Body>())
+    block_kernel([[maybe_unused]] Body const body) {
+#if defined(__CUDA_ARCH__)
+  run_block(body, blockIdx.x);
 #endif
 }
 
-/// Launches `blocks` blocks of a block_kernel for one body, which is given as words, or for the bodies of several lanes.
+#if defined(__CUDA_ARCH__)
+/// Returns the lane to which a block of the grid belongs. A warp compares 32 lanes at a time.
+__device__ inline std::uint32_t lane_of(lane_table const& table, std::uint32_t block) {
+  std::uint32_t low = 0, lanes = table.lanes;
+  while (lanes > 1) {
+    auto const step = (lanes + 31) / 32, at = threadIdx.x % 32 * step;
+    auto const is_below = at < lanes && table.first[low + at] <= block;
+    auto const part = static_cast<std::uint32_t>(__popc(__ballot_sync(0xffffffffu, is_below)) - 1) * step;
+    low += part;
+    lanes = lanes - part < step ? lanes - part : step;
+  }
+  return low;
+}
+#endif
+
+/// With its body in shared memory, a block needs more registers.
+template <class Body>
+consteval unsigned resident_blocks_of_lanes() {
+  return resident_blocks<Body>() > 4 ? resident_blocks<Body>() - 1 : resident_blocks<Body>();
+}
+
+/// The number of 16-byte words of a body in a lane_table.
+template <class Body>
+inline constexpr auto body_words = static_cast<std::uint32_t>(lane_table::stride(sizeof(Body)) / sizeof(uint4));
+
+/// Runs the bodies of several lanes.
+template <class Body>
+__global__ void __launch_bounds__(cuda_team::threads, resident_blocks_of_lanes<Body>())
+    lanes_kernel([[maybe_unused]] lane_table const table) {
+  constexpr auto words = body_words<Body>;
+  static_assert(std::is_trivially_copyable_v<Body> && alignof(Body) <= sizeof(uint4) && words <= cuda_team::threads);
+#if defined(__CUDA_ARCH__)
+  __shared__ uint4 body[words];
+  auto const lane = lane_of(table, blockIdx.x);
+  if (threadIdx.x < words) body[threadIdx.x] = reinterpret_cast<uint4 const*>(table.bodies)[lane * words + threadIdx.x];
+  __syncthreads();
+  run_block(*reinterpret_cast<Body const*>(body), blockIdx.x - table.first[lane]);
+#endif
+}
+
+/// Launches `blocks` blocks of a kernel with one argument, a body or a lane_table.
 inline void launch(cudaStream_t stream, void const* kernel, std::uint64_t blocks, std::size_t shared_bytes,
-                   void const* body, lane_table lanes) {
-  void* arguments[] = {const_cast<void*>(body), &lanes};
+                   void const* argument) {
+  void* arguments[] = {const_cast<void*>(argument)};
   check_cuda(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(cuda_team::threads), arguments,
                               shared_bytes, stream),
              "cudaLaunchKernel");
@@ -146,15 +155,16 @@ void cuda_executor::for_each_block(std::uint64_t blocks, Body const& body) const
                   " blocks, got ", blocks);
   constexpr auto bytes = sizeof(typename Body::memory);
   constexpr auto asked = bytes <= detail::usual_shared_bytes<Body> ? 0 : bytes;
-  auto const* const kernel = reinterpret_cast<void const*>(detail::block_kernel<Body>);
+  auto const kernels = detail::body_kernels{reinterpret_cast<void const*>(detail::block_kernel<Body>),
+                                            reinterpret_cast<void const*>(detail::lanes_kernel<Body>)};
   if (asked > 0) {
-    auto const status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, asked);
-    check_cuda(status, "cudaFuncSetAttribute of shared memory");
+    for (auto const* const kernel : {kernels.one, kernels.many}) {
+      auto const status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, asked);
+      check_cuda(status, "cudaFuncSetAttribute of shared memory");
+    }
   }
-  if (recorder_ != nullptr) return recorder_->add(kernel, asked, blocks, &body, sizeof body);
-  auto own = detail::body_words<Body>();
-  std::memcpy(&own, &body, sizeof body);
-  detail::launch(stream_, kernel, blocks, asked, &own, {nullptr, nullptr, 1});
+  if (recorder_ != nullptr) return recorder_->add(kernels, asked, blocks, &body, sizeof body);
+  detail::launch(stream_, kernels.one, blocks, asked, &body);
 }
 
 }}  // namespace pith::PITH_ABI

@@ -3,34 +3,20 @@
 
 #include <pith/core/error.hpp>
 #include <pith/core/executor.hpp>
+#include <pith/exec/cuda_error.hpp>
 
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
-
-namespace pith { inline namespace v0 {  // a common type of all source files (core/error.hpp)
-
-/// Thrown if a CUDA runtime call failed. The message contains the call.
-struct cuda_error : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-}}  // namespace pith::v0
 
 namespace pith { inline namespace PITH_ABI {
-
-/// If `status` is an error, resets CUDA's last error and throws cuda_error.
-inline void check_cuda(cudaError_t status, char const* call) {
-  if (status == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());
-  throw cuda_error(detail::sentence("cuda: ", call, ": ", cudaGetErrorString(status)));
-}
 
 class cuda_executor;
 
 namespace detail {
+
+struct body_kernels;  // exec/detail/launch_list.hpp
 
 /// Collects the work of an executor, which `launch` submits to the stream (exec/detail/cuda_recorder.cuh).
 class cuda_recorder {
@@ -43,7 +29,7 @@ class cuda_recorder {
   /// Removes all work. Later work is for the executor's stream.
   virtual void begin(cuda_executor const& exec) = 0;
   virtual void begin_lane() = 0;
-  virtual void add(void const* kernel, std::size_t shared_bytes, std::uint64_t blocks, void const* body,
+  virtual void add(body_kernels const& kernels, std::size_t shared_bytes, std::uint64_t blocks, void const* body,
                    std::size_t bytes) = 0;
   virtual void copy(void* to, void const* from, std::size_t bytes) = 0;
   virtual void fill(void* to, std::byte value, std::size_t bytes) = 0;

@@ -48,7 +48,7 @@ class exchange_pipeline {
         gather_mode_(o.gather_mode) {
     require_all_served(tensors_.codecs());
     for (auto const& t : tensors_.specs()) bytes_.push_back(t.dims.n * sizeof(In));
-    limits_ = limits_for(tensors_.size() * sizeof(In), o.bucket_bytes);
+    limits_ = limits_for(tensors_.size() * sizeof(In), o.bucket_bytes, lanes<E>::are_recorded);
     set_layout(buckets_of(backward_order(bytes_.size()), bytes_, limits_));
     if (o.gather_mode == gather::predicted) tensors_.predict(exec_);
     if (o.is_recoverable) copies_.emplace().fit(exec_, tensors_);

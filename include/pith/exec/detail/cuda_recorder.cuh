@@ -4,11 +4,13 @@
 #include <pith/core/buffer.hpp>
 #include <pith/exec/cuda.cuh>
 #include <pith/exec/detail/launch_list.hpp>
+#include <pith/exec/detail/side_stream.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -69,63 +71,76 @@ class relaxed_capture {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// Pinned memory of the host.
-struct free_pinned_bytes {
-  void operator()(std::byte* memory) const { static_cast<void>(cudaFreeHost(memory)); }
+/// Pinned memory of the host, from which copies to a device read after they have been enqueued.
+class pinned_source {
+ public:
+  /// Enqueues a copy of `from` to the device. Waits until the copy before has read the memory.
+  void upload(cuda_executor const& exec, std::byte* to, span<std::byte const> from) {
+    if (is_read_) check_cuda(cudaEventSynchronize(is_read_.get()), "cudaEventSynchronize");
+    if (size_ < from.size()) grow(from.size());
+    std::copy(from.begin(), from.end(), memory_.get());
+    exec.upload(to, memory_.get(), from.size());
+    check_cuda(cudaEventRecord(is_read_.get(), exec.stream()), "cudaEventRecord");
+  }
+
+ private:
+  struct free_memory {
+    void operator()(std::byte* memory) const { static_cast<void>(cudaFreeHost(memory)); }
+  };
+
+  void grow(std::size_t bytes) {
+    void* memory = nullptr;
+    check_cuda(cudaMallocHost(&memory, 2 * bytes), "cudaMallocHost");
+    memory_.reset(static_cast<std::byte*>(memory));
+    size_ = 2 * bytes;
+    if (!is_read_) is_read_ = made_event();
+  }
+
+  std::unique_ptr<std::byte, free_memory> memory_;
+  std::size_t size_ = 0;
+  event_owner is_read_;
 };
-using pinned_bytes = std::unique_ptr<std::byte, free_pinned_bytes>;
 
-inline pinned_bytes pinned_copy(std::vector<std::byte> const& from) {
-  void* memory = nullptr;
-  check_cuda(cudaMallocHost(&memory, from.size()), "cudaMallocHost");
-  auto made = pinned_bytes(static_cast<std::byte*>(memory));
-  std::copy(from.begin(), from.end(), made.get());
-  return made;
-}
-
-/// A copy of tables in device memory. A run usually has the tables of the run before, which are not uploaded again. A
-/// captured graph uploads its tables in each replay, from memory that no later run changes, and may replay at any time.
-/// So after a capture, each run uploads its tables.
+/// Tables in device memory. Each run uploads its tables. A graph has tables of its own, which are uploaded during the
+/// capture, on another stream.
 class device_tables {
  public:
-  /// The tables after this call replace those before this call.
+  /// The tables after this call replace those before this call, except those of graphs.
   void begin() { used_ = 0; }
 
-  /// Returns the device's copy of `tables`. Outside a capture, CUDA reads pageable memory before cudaMemcpyAsync
-  /// returns.
+  /// Returns the device's copy of `tables`.
   std::byte const* put(cuda_executor const& exec, std::vector<std::byte> const& tables) {
     if (tables.empty()) return nullptr;
-    auto const is_capturing = exec.is_capturing();
     auto const relaxed = relaxed_capture();
+    if (exec.is_capturing()) return put_for_graph(tables);
     auto const at = used_;
     used_ += tables.size();
     if (memory_.size() < used_) grow(exec);
-    if (is_capturing) captured_.push_back(pinned_copy(tables));
-    if (!captured_.empty() || !holds(at, tables)) {
-      exec.upload(memory_.data() + at, is_capturing ? captured_.back().get() : tables.data(), tables.size());
-      held_.resize(std::max(held_.size(), used_));
-      std::copy(tables.begin(), tables.end(), held_.begin() + static_cast<std::ptrdiff_t>(at));
-    }
+    sources_[next_source_++ % 2].upload(exec, memory_.data() + at, tables);
     return memory_.data() + at;
   }
 
  private:
-  /// Graphs use the memory from before. It is not freed, because freeing memory waits.
+  std::byte const* put_for_graph(std::vector<std::byte> const& tables) {
+    if (!side_) side_.emplace();
+    auto const exec = on(side_->get());
+    auto const& memory = of_graphs_.emplace_back(exec, tables.size());
+    exec.upload(memory.data(), tables.data(), tables.size());
+    exec.wait();
+    return memory.data();
+  }
+  /// Earlier launches use the memory from before. It is not freed, because freeing memory waits.
   void grow(cuda_executor const& exec) {
-    held_.clear();
     outgrown_.push_back(std::move(memory_));
     memory_ = buffer<std::byte, cuda_executor>(exec, used_ + used_ / 2);
   }
-  bool holds(std::size_t at, std::vector<std::byte> const& tables) const {
-    return used_ <= held_.size() &&
-           std::equal(tables.begin(), tables.end(), held_.begin() + static_cast<std::ptrdiff_t>(at));
-  }
 
+  pinned_source sources_[2];
+  std::size_t next_source_ = 0;
   buffer<std::byte, cuda_executor> memory_;
   std::size_t used_ = 0;
-  std::vector<std::byte> held_;         ///< the content of memory_
-  std::vector<pinned_bytes> captured_;  ///< the sources of captured uploads
-  std::vector<buffer<std::byte, cuda_executor>> outgrown_;
+  std::optional<side_stream> side_;
+  std::vector<buffer<std::byte, cuda_executor>> of_graphs_, outgrown_;
 };
 
 /// Records the work of lanes, and launches equal kernels of several lanes together.
@@ -138,9 +153,9 @@ class lane_recorder final : public cuda_recorder {
   }
   void begin_lane() override { list_.begin_lane(); }
 
-  void add(void const* kernel, std::size_t shared_bytes, std::uint64_t blocks, void const* body,
+  void add(body_kernels const& kernels, std::size_t shared_bytes, std::uint64_t blocks, void const* body,
            std::size_t bytes) override {
-    list_.add(kernel, shared_bytes, blocks, body, bytes);
+    list_.add(kernels, shared_bytes, blocks, body, bytes);
   }
   void copy(void* to, void const* from, std::size_t bytes) override {
     auto const body = copy_block{static_cast<std::byte*>(to), static_cast<std::byte const*>(from), bytes};
@@ -156,12 +171,14 @@ class lane_recorder final : public cuda_recorder {
     list_.merge(max_cuda_blocks);
     auto const* const tables = tables_.put(exec_, list_.tables());
     for (auto const& l : list_.launches()) {
-      auto lanes = lane_table{nullptr, nullptr, l.lanes};
-      if (l.lanes > 1) {
-        lanes.first = reinterpret_cast<std::uint32_t const*>(tables + l.table);
-        lanes.bodies = tables + l.table + lane_table::bodies_offset(l.lanes);
+      if (l.lanes == 1) {
+        detail::launch(exec_.stream(), l.kernels.one, l.blocks, l.shared_bytes, list_.bodies().data() + l.body);
+      } else {
+        auto const bodies = l.table + lane_table::bodies_offset(l.lanes);
+        auto const table =
+            lane_table{reinterpret_cast<std::uint32_t const*>(tables + l.table), tables + bodies, l.lanes};
+        detail::launch(exec_.stream(), l.kernels.many, l.blocks, l.shared_bytes, &table);
       }
-      detail::launch(exec_.stream(), l.kernel, l.blocks, l.shared_bytes, list_.bodies().data() + l.body, lanes);
     }
     list_.clear();
   }

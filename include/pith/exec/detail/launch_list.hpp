@@ -11,9 +11,14 @@
 
 namespace pith { inline namespace PITH_ABI { namespace detail {
 
+/// The kernels for bodies of one type: for one body, which is an argument, and for the bodies of a lane_table.
+struct body_kernels {
+  void const* one;
+  void const* many;
+};
+
 /// The blocks and the bodies of one launch for several lanes. The lane `l` runs its body for the blocks first[l] to
-/// first[l + 1] - 1 of the grid, or to the last block. With one lane, there is no table: the body is an argument of the
-/// kernel.
+/// first[l + 1] - 1 of the grid, or to the last block.
 struct lane_table {
   static constexpr std::size_t alignment = 16;
 
@@ -27,27 +32,17 @@ struct lane_table {
   static constexpr std::size_t bodies_offset(std::size_t lanes) {
     return align_up(lanes * sizeof(std::uint32_t), alignment);
   }
-
-  /// Returns the lane to which a block of the grid belongs.
-  PITH_HD std::uint32_t find(std::uint32_t block) const {
-    std::uint32_t low = 0, high = lanes;
-    while (high - low > 1) {
-      auto const middle = low + (high - low) / 2;
-      (first[middle] <= block ? low : high) = middle;
-    }
-    return low;
-  }
 };
 
 /// Kernels of lanes. A lane is a sequence of kernels that must run in this order. The lanes share no memory that they
 /// write, so kernels of different lanes may run in any order. `merge` makes one launch of equal kernels of several
-/// lanes. A kernel is a function for bodies of one type.
+/// lanes. Kernels are equal if their bodies have one type.
 class launch_list {
  public:
   /// One launch. `body` is the offset of the first lane's body in bodies(). `table` is the offset of the lane_table's
   /// memory in tables(), for more than one lane.
   struct launch {
-    void const* kernel;
+    body_kernels kernels;
     std::size_t shared_bytes;
     std::uint64_t blocks;
     std::uint32_t lanes;
@@ -59,11 +54,12 @@ class launch_list {
   /// The kernels after this call belong to a new lane.
   void begin_lane() { lanes_.push_back({records_.size(), records_.size()}); }
   /// Adds a kernel to the current lane, and copies its body.
-  void add(void const* kernel, std::size_t shared_bytes, std::uint64_t blocks, void const* body, std::size_t bytes) {
+  void add(body_kernels const& kernels, std::size_t shared_bytes, std::uint64_t blocks, void const* body,
+           std::size_t bytes) {
     auto const at = bodies_.size();
     bodies_.resize(at + lane_table::stride(bytes));
     std::memcpy(bodies_.data() + at, body, bytes);
-    records_.push_back({number_of(kernel), shared_bytes, bytes, blocks, at});
+    records_.push_back({number_of(kernels), shared_bytes, bytes, blocks, at});
     lanes_.back().end = records_.size();
   }
 
@@ -103,10 +99,11 @@ class launch_list {
     std::size_t next, end;
   };
 
-  std::uint32_t number_of(void const* kernel) {
-    auto const found = std::find(kernels_.begin(), kernels_.end(), kernel);
+  std::uint32_t number_of(body_kernels const& kernels) {
+    auto const found =
+        std::find_if(kernels_.begin(), kernels_.end(), [&](auto const& k) { return k.one == kernels.one; });
     auto const number = static_cast<std::uint32_t>(found - kernels_.begin());
-    if (found == kernels_.end()) kernels_.push_back(kernel);
+    if (found == kernels_.end()) kernels_.push_back(kernels);
     return number;
   }
   void count_left() {
@@ -155,7 +152,7 @@ class launch_list {
     return at;
   }
 
-  std::vector<void const*> kernels_;
+  std::vector<body_kernels> kernels_;
   std::vector<record> records_;
   std::vector<lane> lanes_;
   std::vector<std::byte> bodies_;

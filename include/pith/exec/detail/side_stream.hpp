@@ -1,7 +1,7 @@
 // pith/exec/detail/side_stream.hpp — a concurrent CUDA stream, with explicit ordering between streams.
 #pragma once
 
-#include <pith/exec/cuda_executor.hpp>
+#include <pith/exec/cuda_error.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -16,6 +16,14 @@ struct destroy_stream {
 struct destroy_event {
   void operator()(cudaEvent_t event) const { static_cast<void>(cudaEventDestroy(event)); }
 };
+
+using event_owner = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, destroy_event>;
+
+inline event_owner made_event() {
+  cudaEvent_t event = nullptr;
+  check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+  return event_owner(event);
+}
 
 /// Returns true if all work of a stream is done. The function must not be called during graph capture.
 inline bool is_idle(cudaStream_t stream) {
@@ -47,7 +55,6 @@ class side_stream {
 
  private:
   using stream_owner = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, destroy_stream>;
-  using event_owner = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, destroy_event>;
 
   /// Creates a stream that is not ordered with the default stream. The stream has the highest priority. With a lower
   /// priority, a kernel that fills the device would delay this stream's work.
@@ -57,11 +64,6 @@ class side_stream {
     cudaStream_t stream = nullptr;
     check_cuda(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, most), "cudaStreamCreateWithPriority");
     return stream_owner(stream);
-  }
-  static event_owner made_event() {
-    cudaEvent_t event = nullptr;
-    check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
-    return event_owner(event);
   }
 
   /// Makes later work of `then` wait for all work that is on `first`. One event is enough for all calls, since

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
-#include <pith/core/source.hpp>
 #include <pith/quantize/detail/code_block.hpp>
 
 #include <concepts>
@@ -18,7 +17,7 @@ concept has_largest = requires(A const* p, std::uint32_t width) {
 
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct quantize_buckets {
-  static constexpr unsigned resident_blocks = sizeof(A) > 4 ? 3 : Source::stores_residual ? 4 : 5;
+  static constexpr unsigned resident_blocks = sizeof(A) > 4 ? 3 : Source::stores_residual || !Rule::draws ? 5 : 6;
   using memory = quantizer_memory<Rule, A, Span>;
 
   quantized<Rule, A> to;

@@ -80,8 +80,7 @@ template <class Source>
 struct collect_candidates {
   using A = typename selection<Source>::A;
   static constexpr std::uint32_t items_per_block = select_span<A>;
-  // With five blocks, a thread has 48 registers. 32 of these hold the values that it reads at once.
-  static constexpr unsigned resident_blocks = Source::stores_residual ? 4 : 5;
+  static constexpr unsigned resident_blocks = 5;  // 48 registers: 32 hold the values that a thread reads at once
   struct listed {
     fast_array<A, select_span<A>> p;
     fast_array<std::uint32_t, select_span<A> + kept_slack> list;

@@ -14,7 +14,7 @@ template <class Source>
 struct count_digits {
   using A = typename selection<Source>::A;
   static constexpr std::uint32_t items_per_block = select_part<A>;
-  static constexpr unsigned resident_blocks = sizeof(A) > 4 || Source::stores_residual ? 4 : 5;
+  static constexpr unsigned resident_blocks = sizeof(A) == 4 ? 5 : 4;
   struct memory {
     fast_array<A, select_span<A>> p;
     fast_array<std::uint32_t, digit_bins> bins;
@@ -68,7 +68,7 @@ template <class Source>
 struct count_kept {
   using A = typename selection<Source>::A;
   static constexpr std::uint32_t items_per_block = select_part<A>;
-  static constexpr unsigned resident_blocks = sizeof(A) > 4 || Source::stores_residual ? 4 : 5;
+  static constexpr unsigned resident_blocks = sizeof(A) == 4 ? 5 : 4;
   using memory = fast_array<A, select_span<A>>;
 
   selection<Source> of;

@@ -20,8 +20,8 @@ inline constexpr std::uint32_t spans_in_part = 4;
 template <class A>
 inline constexpr std::uint32_t select_part = spans_in_part * select_span<A>;
 
-/// The largest number of blocks of a pass on a device: about four for each multiprocessor. Each block costs time at the
-/// end of the pass, even if the block has no values.
+/// The largest number of blocks of a pass on a device: about four for each multiprocessor. Each block costs time, even if
+/// it has no values. So a pass has no more blocks than full buffers of candidates need.
 inline constexpr std::uint32_t max_pass_blocks = 512;
 
 /// True for the team of a device, which has the function `filter_to_slots` (exec/detail/cuda_team.cuh).
