@@ -299,6 +299,7 @@ def main():
     of = SETTINGS[options.model]
     if options.device == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
+        torch.set_float32_matmul_precision("high")  # matrix products with TF32
     torch.manual_seed(options.seed)
     text = Text(options.data, of.context, options.seed, options.device)
     model = GPT(of, text.characters).to(options.device)

@@ -36,6 +36,7 @@ struct warp_octet : aligned_octet {
     __builtin_memcpy(half, &own, sizeof own);
     auto const odd = threadIdx.x % 2;
     auto const other = from_partner(odd ? half[0] : half[1]);
+    __syncwarp();  // f may read the values that the partner replaces
     auto* const even = reinterpret_cast<uint4*>(p - octet * odd) + odd;
     even[0] = odd ? other : half[0];
     even[2] = odd ? half[1] : other;
