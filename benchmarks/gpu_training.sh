@@ -3,16 +3,16 @@
 #
 #   benchmarks/gpu_training.sh [--python PYTHON] [--steps N] [--out DIR]
 #
-# Writes the milliseconds of a step per codec to DIR/steps.csv (benchmarks/training/gpu_step.py), and the losses of N
-# steps (default 1000) to DIR/NAME.csv (examples/torch/train_gpt.py). The trainings run side by side, so the seconds in
-# these files are not those of one training. PYTHON has torch and pith_torch (docs/pytorch.md), and DIR is
-# build/gpu_training. Without a GPU, the script returns 77.
+# Writes the milliseconds of a step per codec to DIR/gpu_steps.csv (benchmarks/training/gpu_step.py), and the losses of N
+# steps (default 1000) to DIR/gpu_NAME.csv (examples/torch/train_gpt.py). The trainings run side by side, so the seconds
+# in these files are not those of one training. PYTHON has torch and pith_torch (docs/pytorch.md), and DIR is
+# benchmarks/training/results. Without a GPU, the script returns 77.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 python=python3
 steps=1000
-out=build/gpu_training
+out=benchmarks/training/results
 while (($# > 0)); do
   case $1 in
     --python) python=${2?--python needs a program}; shift ;;
@@ -27,12 +27,12 @@ mkdir -p "$out"
 
 names=(dense bfloat16 qsgd8 power_sgd_16 top_k_1)
 codecs=(identity 'cast<bfloat16>' 'two_shot(qsgd<8>)' 'ef(power_sgd(16))' 'ef(top_k(0.01))')
-"$python" benchmarks/training/gpu_step.py "${codecs[@]}" | tee "$out/steps.csv"
+"$python" benchmarks/training/gpu_step.py "${codecs[@]}" | tee "$out/gpu_steps.csv"
 
 trainings=()
 for i in "${!names[@]}"; do
   "$python" examples/torch/train_gpt.py --device cuda --model 10.6M --local-ranks 4 --codec "${codecs[i]}" \
-    --steps "$steps" --evaluate-every "$((steps / 4))" --out "$out/${names[i]}.csv" &
+    --steps "$steps" --evaluate-every "$((steps / 4))" --out "$out/gpu_${names[i]}.csv" &
   trainings+=($!)
 done
 failed=

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/training.md from the files of run.sh and links.sh.
+"""Writes the tables of docs/training.md from the files of run.sh, links.sh and gpu_training.sh.
 
     python3 benchmarks/training/report.py RESULTS docs/training.md
 
@@ -128,11 +128,29 @@ def links_table(results):
         yield f"| {label(name)} | " + " | ".join(cells) + f" | {over_dense(results, name)} |"
 
 
+def gpu_table(results):
+    """Trainings may have ended early. So the last steps that all of them have are compared."""
+    steps = {row["codec"]: row for row in rows_of(results / "gpu_steps.csv")}
+    runs = {name: rows_of(results / f"gpu_{name}.csv") for name in CODECS if (results / f"gpu_{name}.csv").exists()}
+    last = min(len(rows) for rows in runs.values()) - 1
+    yield (
+        f"| codec of the matrices | validation loss, step 250 | training loss, mean of steps {last - 39} to {last} | "
+        "four backward passes, ms | exchange, ms | its work on the GPU, ms | its kernels of pith, ms |"
+    )
+    yield "|---|---|---|---|---|---|---|"
+    for name, rows in runs.items():
+        training = statistics.mean(float(row["training_loss"]) for row in rows[last - 39 : last + 1])
+        of = steps[CODECS[name]]
+        times = " | ".join(f"{float(of[c]):.1f}" for c in ("backward_ms", "exchange_ms", "exchange_on_device_ms", "pith_kernels_ms"))
+        yield f"| {label(name)} | {losses(results / f'gpu_{name}.csv')[250]:.3f} | {training:.3f} | {times} |"
+
+
 TABLES = {
     "losses": lambda results: loss_table(results, gpt, [500, 1000, 1500, 2000]),
     "lstm": lambda results: loss_table(results, lstm, [250, 500, 750, 1000]),
     "seeds": seed_table,
     "links": links_table,
+    "gpu": gpu_table,
 }
 
 
