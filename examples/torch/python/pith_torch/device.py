@@ -61,10 +61,10 @@ class CudaStep(Step):
         """The exchange's stream waits for the caller's stream."""
         self._stream.wait_stream(torch.cuda.current_stream(self._stream.device))
 
-    def add(self, parameter, gradient):
+    def add(self, gradients):
         self._follow()
         with torch.cuda.stream(self._stream):
-            super().add(parameter, gradient)
+            super().add(gradients)
 
     def _replace_non_finite(self, values):
         if values.numel() > 0:

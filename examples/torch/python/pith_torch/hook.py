@@ -38,8 +38,7 @@ class Backward:
             self._clear()
         if self._step is None:
             (self._step,) = self._state.begin()
-        for number, gradient in zip(numbers, bucket.gradients()):
-            self._step.add(number, gradient)
+        self._step.add(zip(numbers, bucket.gradients()))
         self._missing.difference_update(numbers)
         if bucket.is_last() and self._missing:
             self._refuse_missing()

@@ -80,7 +80,7 @@ class State:
             for name, p, gradient in zip(self.names, self.parameters, of_rank):
                 require_gradient(name, p, gradient)
         steps = self.begin()
-        self._ranks.each(lambda i: [steps[i].add(number, gradient) for number, gradient in enumerate(gradients[i])])
+        self._ranks.each(lambda i: steps[i].add(enumerate(gradients[i])))
         self.finish(steps)
 
     def begin(self):

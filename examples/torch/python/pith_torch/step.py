@@ -44,7 +44,12 @@ class Step:
         self.gradients = []
         exchange.begin()
 
-    def add(self, parameter, gradient):
+    def add(self, gradients):
+        """Adds pairs of a parameter's number and its gradient."""
+        for parameter, gradient in gradients:
+            self._add(parameter, gradient)
+
+    def _add(self, parameter, gradient):
         values = flat(gradient)
         self.gradients.append(values)
         self._replace_non_finite(values)
