@@ -64,8 +64,9 @@ class launch_list {
   }
 
   /// Builds the launches and their tables, and removes the kernels. A launch has at most `most_blocks` blocks, and each
-  /// kernel has at most that many. A kernel is launched when no later kernel of a lane has its type, if there is such a kernel; otherwise, the
-  /// next kernel of the longest lane is launched. So equal lanes need as many launches as one lane.
+  /// kernel has at most that many. A kernel is launched when no later kernel of a lane has its type, if there is such a
+  /// kernel; otherwise, the next kernel of the longest lane is launched. So equal lanes need as many launches as one
+  /// lane.
   void merge(std::uint64_t most_blocks) {
     launches_.clear();
     tables_.clear();
