@@ -15,9 +15,9 @@ namespace pith { inline namespace PITH_ABI {
 ///       pith::compress(work.next_lane(), codec, gradients[i], payloads[i], states[i], workspaces[i]);
 ///     work.run();
 ///
-/// On a host, each call runs at once. On a CUDA stream, the calls are recorded, and run() launches them. Equal sequences
-/// of kernels in different lanes become one sequence of launches. So the number of launches depends on the kinds of
-/// tensors, not on their number. All results are those of calls without lanes.
+/// On a host, each call runs at once. On a CUDA stream, the calls are recorded, and run() launches them. Equal
+/// sequences of kernels in different lanes become one sequence of launches. So the number of launches depends on the
+/// kinds of tensors, not on their number. All results are those of calls without lanes.
 ///
 ///   requires   lanes that share no memory that they write. If `are_recorded` is true, this includes workspaces. Memory
 ///              that a lane uses must stay valid until run() returns, and states must not be destroyed before. One
@@ -26,8 +26,8 @@ namespace pith { inline namespace PITH_ABI {
 ///              in pinned memory. A run allocates if it has more arguments than the runs before it
 ///   waits      on a device, a call that downloads, uploads or waits first launches what is recorded. run() waits until
 ///              the arguments of the run before last have been uploaded
-///   capture    a CUDA graph can capture record() to run(). `lanes` keeps the arguments of each capture in device memory,
-///              and must outlive the graphs
+///   capture    a CUDA graph can capture record() to run(). `lanes` keeps the arguments of each capture in device
+///              memory, and must outlive the graphs
 template <executor E>
 class lanes {
  public:
