@@ -42,6 +42,7 @@ inline support::emulated_block* this_block;
 inline thread_local support::thread_index threadIdx;
 
 inline void __syncthreads() { this_block->all.arrive_and_wait(); }
+inline void __syncwarp() { this_block->warps[threadIdx.x / 32].all.arrive_and_wait(); }
 
 /// All warps vote equally often, so that one barrier suffices for all.
 inline std::uint32_t __ballot_sync(std::uint32_t, bool vote) {
