@@ -1,4 +1,4 @@
-// benchmarks/gpu_tensors.cu — a step of an exchange of ResNet-50's 161 tensors on a GPU, beside one tensor of their size.
+// benchmarks/gpu_tensors.cu — a step of an exchange of 161 tensors on a GPU, beside one tensor of their total size.
 //
 //   gpu_tensors [--quick] > FILE       a table in Markdown; run by benchmarks/gpu.sh
 //

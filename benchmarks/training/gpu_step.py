@@ -2,10 +2,10 @@
 
     python3 benchmarks/training/gpu_step.py 'cast<bfloat16>' 'ef(top_k(0.01))'
 
-Columns: the codec of the matrices; the milliseconds of four forward and backward passes; those of the exchange, which
-all ranks' encoding and decoding and the host's calls take; and those of clipping and AdamW: medians of 30 steps, of
-which each part ends with a synchronisation. The last two columns are the milliseconds that kernels of pith, and all
-kernels and copies of the exchange, took on the device in one step (torch.profiler).
+Columns: the codec of the matrices; the milliseconds of four forward and backward passes; of the exchange of all four
+ranks; and of clipping and AdamW. These are medians of 30 steps. The host waits for the device after each part. The last
+two columns are milliseconds on the device during the exchange of one step (torch.profiler): of pith's kernels, and of
+all kernels and copies.
 """
 
 import pathlib

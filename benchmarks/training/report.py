@@ -133,13 +133,14 @@ def gpu_table(results):
     steps = {row["codec"]: row for row in rows_of(results / "gpu_steps.csv")}
     runs = {name: rows_of(results / f"gpu_{name}.csv") for name in CODECS if (results / f"gpu_{name}.csv").exists()}
     last = min(len(rows) for rows in runs.values()) - 1
+    first = max(0, last - 39)
     yield (
-        f"| codec of the matrices | validation loss, step 250 | training loss, mean of steps {last - 39} to {last} | "
+        f"| codec of the matrices | validation loss, step 250 | training loss, mean of steps {first} to {last} | "
         "four backward passes, ms | exchange, ms | its work on the GPU, ms | its kernels of pith, ms |"
     )
     yield "|---|---|---|---|---|---|---|"
     for name, rows in runs.items():
-        training = statistics.mean(float(row["training_loss"]) for row in rows[last - 39 : last + 1])
+        training = statistics.mean(float(row["training_loss"]) for row in rows[first : last + 1])
         of = steps[CODECS[name]]
         times = " | ".join(f"{float(of[c]):.1f}" for c in ("backward_ms", "exchange_ms", "exchange_on_device_ms", "pith_kernels_ms"))
         yield f"| {label(name)} | {losses(results / f'gpu_{name}.csv')[250]:.3f} | {training:.3f} | {times} |"

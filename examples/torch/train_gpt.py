@@ -265,7 +265,7 @@ def arguments():
     parser.add_argument("--model", choices=SETTINGS, default="0.8M")
     parser.add_argument("--local-ranks", type=int, default=1, help="ranks inside this process, without torchrun")
     parser.add_argument("--codec", default="identity", help="a codec of pith for matrices, such as 'ef(power_sgd(4))'")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda; the default is cpu")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--hook", choices=[*HOOKS], default="pith", help="DDP's communication hook, with torchrun")
     parser.add_argument("--steps", type=int, help="default: as published")
     parser.add_argument("--batch", type=int, help="sequences of all ranks together; default: as published")

@@ -76,6 +76,15 @@ std::size_t nodes_of(C const& codec, std::vector<pith::tensor_spec> const& tenso
 }
 
 template <class C>
+void has_means_of_seq(C const& codec, std::vector<pith::tensor_spec> const& tensors, unsigned steps,
+                      pith::exchange_options const& o = {}) {
+  auto const stream = own_stream();
+  auto expected = run<C, pith::seq_executor>(pith::seq, tensors, codec, o);
+  auto got = run<C, pith::cuda_executor>(pith::on(stream.get()), tensors, codec, o);
+  for (unsigned step = 0; step < steps; ++step) CHECK(got.means_of(step) == expected.means_of(step));
+}
+
+template <class C>
 void grouped(C const& codec, std::uint64_t rows, std::size_t few, std::size_t many) {
   CAPTURE(codec.name());
   auto const alike = nodes_of(codec, matrices(1, {rows}));
@@ -84,10 +93,23 @@ void grouped(C const& codec, std::uint64_t rows, std::size_t few, std::size_t ma
 
   auto const mix = std::vector<std::uint64_t>{rows, 3, rows + 1, rows / 2};
   CHECK(nodes_of(codec, matrices(few, mix)) == nodes_of(codec, matrices(many, mix)));
-  auto const stream = own_stream();
-  auto expected = run<C, pith::seq_executor>(pith::seq, matrices(few, mix), codec);
-  auto got = run<C, pith::cuda_executor>(pith::on(stream.get()), matrices(few, mix), codec);
-  for (unsigned step = 0; step < 2; ++step) CHECK(got.means_of(step) == expected.means_of(step));
+  for (auto const count : {few, many}) has_means_of_seq(codec, matrices(count, mix), 2);
+}
+
+/// The values of two gradients after eight steps for them in turn. `step(exchange, which, gradient)` runs a step. The
+/// host does not wait between the steps.
+template <pith::executor E, class Step>
+std::vector<float> in_turn(E const& exec, Step&& step) {
+  auto one = run<decltype(pith::error_feedback(pith::qsgd<8>())), E>(exec, matrices(16, {10, 3}),
+                                                                     pith::error_feedback(pith::qsgd<8>()));
+  auto const n = one.exchange.size();
+  auto const both = pith::buffer<float, E>(exec, 2 * n);
+  auto values = narrow<float>(normal_vector(2 * n, 7));
+  exec.upload(both.data(), values.data(), both.size_bytes());
+  exec.wait();
+  for (unsigned t = 0; t < 8; ++t) step(one.exchange, t % 2, both.view().subspan(t % 2 * n, n));
+  exec.download(values.data(), both.data(), both.size_bytes());
+  return values;
 }
 
 /// The buffers of `count` tensors that are compressed in lanes.
@@ -261,13 +283,29 @@ TEST_CASE("the copies of a recoverable exchange share a launch") {
 }
 
 TEST_CASE("exact gathers of many tensors have the means of seq") {
-  auto const codec = pith::error_feedback(pith::threshold(1.5));
-  auto const tensors = matrices(16, {10, 3, 11});
-  auto const options = pith::exchange_options{.gather_mode = pith::gather::exact};
+  has_means_of_seq(pith::error_feedback(pith::threshold(1.5)), matrices(16, {10, 3, 11}), 3,
+                   {.gather_mode = pith::gather::exact});
+}
+
+TEST_CASE("more than a thousand tensors have the means of seq") {
+  has_means_of_seq(pith::cast<pith::bfloat16>(), matrices(1100, {1, 60, 2}), 2);
+}
+
+TEST_CASE("steps that do not wait for each other, and replays between them, have the means of seq") {
   auto const stream = own_stream();
-  auto expected = run<decltype(codec), pith::seq_executor>(pith::seq, tensors, codec, options);
-  auto got = run<decltype(codec), pith::cuda_executor>(pith::on(stream.get()), tensors, codec, options);
-  for (unsigned step = 0; step < 3; ++step) CHECK(got.means_of(step) == expected.means_of(step));
+  auto const exec = pith::on(stream.get());
+  auto const at_once = support::at_once();
+  auto const expected = in_turn(pith::seq, [&](auto& exchange, unsigned, auto g) { at_once(exchange, g); });
+  CHECK(in_turn(exec, [&](auto& exchange, unsigned, auto g) { at_once(exchange, g); }) == expected);
+  auto in_graph = replayed(stream.get(), at_once);
+  auto const got = in_turn(exec, [&](auto& exchange, unsigned which, auto g) {
+    if (which == 0) {
+      in_graph(exchange, g);
+    } else {
+      at_once(exchange, g);
+    }
+  });
+  CHECK(got == expected);
 }
 
 TEST_CASE("large tensors share the launches of one tensor") {

@@ -11,7 +11,6 @@ import pith_torch
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU")
 
 
-
 def gradients(model, ranks, step):
     """Equal values on the CPU and on the GPU."""
     torch.manual_seed(step)
@@ -48,7 +47,7 @@ def test_local_ranks_have_the_bits_of_the_cpu(codec, dtype):
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_gradient_that_is_not_finite(bad):
-    model, on_cpu, on_gpu = states("ef(top_k(0.1))", 2)
+    model, _, on_gpu = states("ef(top_k(0.1))", 2)
     on_gpu.all_reduce_mean(gradients(model, 2, 0)[1])
     before = on_gpu.state_dict()
     step = gradients(model, 2, 1)[1]

@@ -54,10 +54,10 @@ namespace pith { inline namespace PITH_ABI {
 ///   complexity  allocates at most two buffers for the payloads that the largest tensor bucket sends, and at most two
 ///               buffers (four with gather::exact) for the payloads that this bucket receives from all ranks. For means
 ///               of half and bfloat16, also allocates one part of each bucket's payloads. The constructor, change() and
-///               fit_buckets() allocate; a step does not, except that on a device, a step with more arguments of kernels
-///               than the steps before allocates memory for them. The number of transfers does not depend on the number of
-///               tensors in a bucket. With power_sgd, for example, a bucket needs one all-reduce for all factors P and
-///               all uncompressed tensors, and one all-reduce for all factors Q
+///               fit_buckets() allocate; a step does not, except that on a device, it may need more memory for arguments
+///               of kernels than the steps before (exec/lanes.hpp). The number of transfers does not depend on the
+///               number of tensors in a bucket. With power_sgd, for example, a bucket needs one all-reduce for all
+///               factors P and all uncompressed tensors, and one all-reduce for all factors Q
 ///   errors      the constructor throws agreement_error on all ranks if tensors, codecs or options differ. If a rank
 ///               could not build its exchange, that rank throws its own error, and the other ranks throw
 ///               agreement_error. After a step that threw, the gradients have unspecified values, and the states of

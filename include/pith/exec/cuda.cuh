@@ -104,7 +104,8 @@ __device__ inline std::uint32_t lane_of(lane_table const& table, std::uint32_t b
 }
 #endif
 
-/// With its body in shared memory, a block needs more registers.
+/// The resident blocks of a lanes_kernel: one fewer if there are more than four, because a kernel whose body is in shared
+/// memory needs more registers.
 template <class Body>
 consteval unsigned resident_blocks_of_lanes() {
   return resident_blocks<Body>() > 4 ? resident_blocks<Body>() - 1 : resident_blocks<Body>();

@@ -21,11 +21,11 @@ namespace pith { inline namespace PITH_ABI {
 ///
 ///   requires   lanes that share no memory that they write. If `are_recorded` is true, this includes workspaces. Memory
 ///              that a lane uses must stay valid until run() returns, and states must not be destroyed before. One
-///              recording at a time, on one stream. Work that goes to `exec` itself before run() runs first
+///              recording at a time, and always on the same stream. Work that goes to `exec` itself before run() runs first
 ///   memory     on a device, the arguments of the launches, about 200 bytes per lane and kernel, and copies of them
-///              in pinned memory. A run allocates if it has more arguments than the runs before it
-///   waits      on a device, a call that downloads, uploads or waits first launches what is recorded. run() waits until
-///              the arguments of the run before last have been uploaded
+///              in pinned memory, one per run that the stream has not reached. A run allocates if it has more arguments
+///              than the runs before it, or if the host is further ahead of the stream
+///   waits      on a device, a call that downloads, uploads or waits first launches what is recorded
 ///   capture    a CUDA graph can capture record() to run(). `lanes` keeps the arguments of each capture in device
 ///              memory, and must outlive the graphs
 template <executor E>

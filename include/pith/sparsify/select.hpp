@@ -102,9 +102,7 @@ void select_largest(E const& exec, Source const& from, std::uint64_t n, std::uin
   auto of = detail::selection_on(from, size,
                                  [&ws]<class T>(T, std::uint64_t count) { return ws.template take<T>(count).data; });
   if constexpr (!detail::host_executor<E>) {
-    auto const searched = size.samples > 0 ? size.room : n;
-    of.blocks = static_cast<std::uint32_t>(
-        std::min<std::uint64_t>(blocks_for(searched, detail::select_span<A>), detail::max_pass_blocks));
+    of.blocks = size.pass_blocks(detail::select_span<A>);
   }
   exec.fill(of.state, std::byte{}, sizeof(*of.state));
   if (size.samples > 0) detail::find_candidates(exec, of, size, ws);

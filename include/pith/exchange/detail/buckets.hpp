@@ -26,7 +26,7 @@ struct bucket_limits {
 /// If `requested` is set, returns it as the limit of all buckets. Otherwise, returns the default of
 /// exchange_options::bucket_bytes. For a model of at least 2 MiB, the default limit of the first bucket is smaller, so
 /// that this bucket is sent early. Latency dominates transfers below 1 MiB, and buckets above 25 MiB need much memory.
-/// On a device, a bucket also costs its launches (docs/engines.md), so the buckets are as large as possible.
+/// On a device, a bucket also costs its launches (docs/engines.md), so buckets have the largest default limit.
 inline bucket_limits limits_for(std::size_t bytes, std::optional<std::size_t> requested, bool is_on_device) {
   constexpr std::size_t usual = 8, least = std::size_t{1} << 20, most = std::size_t{25} << 20;
   if (requested) return {*requested, *requested};

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -71,13 +70,20 @@ class relaxed_capture {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// Pinned memory of the host, from which copies to a device read after they have been enqueued.
-class pinned_source {
+/// Pinned memory of the host. An enqueued copy reads it later.
+class pinned_memory {
  public:
-  /// Enqueues a copy of `from` to the device. Waits until the copy before has read the memory.
-  void upload(cuda_executor const& exec, std::byte* to, span<std::byte const> from) {
-    if (is_read_) check_cuda(cudaEventSynchronize(is_read_.get()), "cudaEventSynchronize");
-    if (size_ < from.size()) grow(from.size());
+  explicit pinned_memory(std::size_t bytes) : size_(bytes), is_read_(made_event()) {
+    void* memory = nullptr;
+    check_cuda(cudaMallocHost(&memory, bytes), "cudaMallocHost");
+    memory_.reset(static_cast<std::byte*>(memory));
+  }
+
+  std::size_t size() const { return size_; }
+  /// True if the last copy has read the memory.
+  bool is_free() const { return is_done(is_read_.get()); }
+  /// Enqueues a copy of `from` to the device. The memory must be free.
+  void upload(cuda_executor const& exec, std::byte* to, std::vector<std::byte> const& from) const {
     std::copy(from.begin(), from.end(), memory_.get());
     exec.upload(to, memory_.get(), from.size());
     check_cuda(cudaEventRecord(is_read_.get(), exec.stream()), "cudaEventRecord");
@@ -88,21 +94,13 @@ class pinned_source {
     void operator()(std::byte* memory) const { static_cast<void>(cudaFreeHost(memory)); }
   };
 
-  void grow(std::size_t bytes) {
-    void* memory = nullptr;
-    check_cuda(cudaMallocHost(&memory, 2 * bytes), "cudaMallocHost");
-    memory_.reset(static_cast<std::byte*>(memory));
-    size_ = 2 * bytes;
-    if (!is_read_) is_read_ = made_event();
-  }
-
-  std::unique_ptr<std::byte, free_memory> memory_;
-  std::size_t size_ = 0;
+  std::size_t size_;
   event_owner is_read_;
+  std::unique_ptr<std::byte, free_memory> memory_;
 };
 
 /// Tables in device memory. Each run uploads its tables. A graph has tables of its own, which are uploaded during the
-/// capture, on another stream.
+/// capture, on another stream. No memory is freed before the end, because freeing memory waits for the device.
 class device_tables {
  public:
   /// The tables after this call replace those before this call, except those of graphs.
@@ -116,30 +114,34 @@ class device_tables {
     auto const at = used_;
     used_ += tables.size();
     if (memory_.size() < used_) grow(exec);
-    sources_[next_source_++ % 2].upload(exec, memory_.data() + at, tables);
+    free_source(tables.size()).upload(exec, memory_.data() + at, tables);
     return memory_.data() + at;
   }
 
  private:
   std::byte const* put_for_graph(std::vector<std::byte> const& tables) {
-    if (!side_) side_.emplace();
-    auto const exec = on(side_->get());
+    auto const side = side_stream();
+    auto const exec = on(side.get());
     auto const& memory = of_graphs_.emplace_back(exec, tables.size());
     exec.upload(memory.data(), tables.data(), tables.size());
     exec.wait();
     return memory.data();
   }
-  /// Earlier launches use the memory from before. It is not freed, because freeing memory waits.
+  /// Earlier launches use the memory from before.
   void grow(cuda_executor const& exec) {
     outgrown_.push_back(std::move(memory_));
     memory_ = buffer<std::byte, cuda_executor>(exec, used_ + used_ / 2);
   }
+  /// There are as many sources as uploads that the stream has not reached, so no call waits for the stream.
+  pinned_memory const& free_source(std::size_t bytes) {
+    auto const fits = [=](pinned_memory const& source) { return source.size() >= bytes && source.is_free(); };
+    auto const found = std::find_if(sources_.begin(), sources_.end(), fits);
+    return found != sources_.end() ? *found : sources_.emplace_back(2 * bytes);
+  }
 
-  pinned_source sources_[2];
-  std::size_t next_source_ = 0;
+  std::vector<pinned_memory> sources_;
   buffer<std::byte, cuda_executor> memory_;
   std::size_t used_ = 0;
-  std::optional<side_stream> side_;
   std::vector<buffer<std::byte, cuda_executor>> of_graphs_, outgrown_;
 };
 

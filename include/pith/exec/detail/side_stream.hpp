@@ -25,16 +25,16 @@ inline event_owner made_event() {
   return event_owner(event);
 }
 
-/// Returns true if all work of a stream is done. The function must not be called during graph capture.
-inline bool is_idle(cudaStream_t stream) {
-  auto const status = cudaStreamQuery(stream);
-  if (status == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // "not ready" is no failure; later calls must not read it as the last error
-    return false;
-  }
-  check_cuda(status, "cudaStreamQuery");
-  return true;
+/// Returns false for "not ready", which is no failure: later calls must not read it as the last error. Throws for other
+/// errors.
+inline bool is_ready(cudaError_t status, char const* call) {
+  if (status != cudaErrorNotReady) check_cuda(status, call);
+  static_cast<void>(cudaGetLastError());
+  return status == cudaSuccess;
 }
+/// Return true if all work of a stream is done, or all work before an event. They must not be called during a capture.
+inline bool is_idle(cudaStream_t stream) { return is_ready(cudaStreamQuery(stream), "cudaStreamQuery"); }
+inline bool is_done(cudaEvent_t event) { return is_ready(cudaEventQuery(event), "cudaEventQuery"); }
 
 /// A stream of the current device, and an event that orders this stream relative to other streams. This object or the
 /// caller owns the stream. No function waits for the device, so a graph may capture work of this stream. Before the

@@ -20,9 +20,10 @@ inline constexpr std::uint32_t spans_in_part = 4;
 template <class A>
 inline constexpr std::uint32_t select_part = spans_in_part * select_span<A>;
 
-/// The largest number of blocks of a pass on a device: about four for each multiprocessor. Each block costs time, even if
-/// it has no values. So a pass has no more blocks than full buffers of candidates need.
+/// The largest number of blocks of a pass on a device: about four for each multiprocessor.
 inline constexpr std::uint32_t max_pass_blocks = 512;
+/// The largest number of spans per block of a pass over all values, if there are fewer blocks than max_pass_blocks.
+inline constexpr std::uint32_t max_pass_spans = 16;
 
 /// True for the team of a device, which has the function `filter_to_slots` (exec/detail/cuda_team.cuh).
 template <class Team>
@@ -63,6 +64,14 @@ struct selection_size {
   }
 
   std::uint32_t spans(std::uint32_t span) const { return static_cast<std::uint32_t>((n + span - 1) / span); }
+  /// The number of blocks of a pass on a device. Each block costs time, even if it has no values. So a pass has one block
+  /// per span of a full buffer of candidates, unless a pass over all values would then take long.
+  std::uint32_t pass_blocks(std::uint32_t span) const {
+    auto const of_candidates = (room + span - 1) / span,
+               of_all = (std::uint64_t{spans(span)} + max_pass_spans - 1) / max_pass_spans;
+    auto const blocks = samples > 0 ? std::max(of_candidates, of_all) : std::uint64_t{spans(span)};
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, max_pass_blocks));
+  }
 };
 
 /// The state of a selection. Initially all members are zero.
@@ -115,8 +124,8 @@ struct selection {
   PITH_HD std::uint64_t size() const { return from_candidates() ? state->found : n; }
   PITH_HD candidates<A> chosen() const { return state->in_order != 0 ? found : ordered; }
 
-  /// The number of values that a block processes in a pass. On a device, the candidates are divided among as many
-  /// blocks as possible, because a block of many spans would be slow.
+  /// The number of values that a block processes in a pass. On a device, the candidates are divided among all blocks,
+  /// because a block of many spans would be slow.
   template <class Team>
   PITH_HD std::uint32_t part(Team const&) const {
     constexpr auto least = Team::by_octets ? 1u : spans_in_part;
