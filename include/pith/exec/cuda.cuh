@@ -104,11 +104,13 @@ __device__ inline std::uint32_t lane_of(lane_table const& table, std::uint32_t b
 }
 #endif
 
-/// The resident blocks of a lanes_kernel: one fewer if there are more than four, because a kernel whose body is in shared
-/// memory needs more registers.
+/// The number of blocks for which a multiprocessor must have enough registers in a lanes_kernel. A kernel whose body is in
+/// shared memory needs more registers, but bodies that declare at most four blocks have enough.
 template <class Body>
 consteval unsigned resident_blocks_of_lanes() {
-  return resident_blocks<Body>() > 4 ? resident_blocks<Body>() - 1 : resident_blocks<Body>();
+  constexpr auto blocks = resident_blocks<Body>();
+  constexpr bool is_declared = requires { Body::resident_blocks; };
+  return blocks > 4 || !is_declared ? blocks - 1 : blocks;
 }
 
 /// The number of 16-byte words of a body in a lane_table.
