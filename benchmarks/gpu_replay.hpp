@@ -61,7 +61,7 @@ class stopwatch {
   }
 
  private:
-  using owner = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, pith::detail::destroy_event>;
+  using owner = pith::detail::event_owner;
 
   static owner made() {
     cudaEvent_t event = nullptr;

@@ -67,9 +67,8 @@ struct selection_size {
   /// The number of blocks of a pass on a device. Each block costs time, even if it has no values. So a pass has one block
   /// per span of a full buffer of candidates, unless a pass over all values would then take long.
   std::uint32_t pass_blocks(std::uint32_t span) const {
-    auto const of_candidates = (room + span - 1) / span,
-               of_all = (std::uint64_t{spans(span)} + max_pass_spans - 1) / max_pass_spans;
-    auto const blocks = samples > 0 ? std::max(of_candidates, of_all) : std::uint64_t{spans(span)};
+    auto const of_all = ext::blocks_for(n, span), least = ext::blocks_for(of_all, max_pass_spans);
+    auto const blocks = samples > 0 ? std::max(ext::blocks_for(room, span), least) : of_all;
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, max_pass_blocks));
   }
 };
