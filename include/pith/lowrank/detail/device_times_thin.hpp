@@ -24,20 +24,20 @@ struct times_thin<Source, A, device_space> {
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
-    auto const self = *this;
     auto const part = block / talls(), row = block % talls() * tall, column = part * thin_segment;
     auto const rows = at_most(size.rows - row, tall), count = at_most(size.columns - column, thin_segment);
     auto* const sums = fast.data();
     for_each_group(size.rank, [&](std::uint64_t c, auto width) {
-      auto* const to = partial + (part * size.rows + row) * size.rank + c;
-      auto const rank = size.rank;
-      auto const a = m.tail(row * size.columns + column);
-      auto const* const b = q + c * size.columns + column;
+      auto const right = size.columns;
+      auto const a = m.tail(row * right + column);
+      auto const* const b = q + c * right + column;
       team.for_each(constant<device_threads>(), [=](std::uint32_t thread) {
         auto const first = thread / lanes * high;
-        if (first < rows) self.add(a, b, first, rows - 1, count, thread % lanes, width, sums);
+        if (first < rows) add(a, b, right, first, rows - 1, count, thread % lanes, width, sums);
       });
       fold_rows(team, sums, rows * width, constant<lanes>(), constant<lanes / 2>(), plus());
+      auto const rank = size.rank;
+      auto* const to = partial + (part * size.rows + row) * rank + c;
       auto* const whole = p == nullptr ? nullptr : p + row * rank + c;
       team.for_each(rows * width, [=](std::uint32_t i) {
         auto const at = i / width * rank + i % width;
@@ -96,11 +96,11 @@ struct times_thin<Source, A, device_space> {
   };
 
   template <std::uint32_t Width>
-  PITH_HD void add(Source const& a, double const* b, std::uint32_t first, std::uint32_t last, std::uint32_t count,
-                   std::uint32_t lane, constant<Width>, double* sums) const {
+  PITH_HD static void add(Source const& a, double const* b, std::uint64_t right, std::uint32_t first,
+                          std::uint32_t last, std::uint32_t count, std::uint32_t lane, constant<Width>, double* sums) {
     static_assert(high == 4);
-    auto const row = [&](std::uint32_t y) { return a.tail(at_most(first + y, last) * size.columns); };
-    auto of = lane_sums<Width>{{row(0), row(1), row(2), row(3)}, b, size.columns, {}};
+    auto const row = [&](std::uint32_t y) { return a.tail(at_most(first + y, last) * right); };
+    auto of = lane_sums<Width>{{row(0), row(1), row(2), row(3)}, b, right, {}};
     of.add_row(lane, count);
     write_out<high * Width>([&](auto k) { sums[(first * Width + k) * lanes + lane] = of.sum[k]; });
   }

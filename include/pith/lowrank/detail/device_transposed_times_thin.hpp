@@ -42,37 +42,37 @@ struct transposed_times_thin<Source, A, device_space> {
   template <class Team, std::uint32_t Width>
   PITH_HD void add(Team const& team, double* factor, Source const& a, A const* b, double* to, std::uint32_t rows,
                    std::uint32_t count, bool has_previous, constant<Width>) const {
-    auto const self = *this;
-    auto const rank = size.rank;
+    auto const rank = size.rank, pitch = size.columns;
     team.for_each(rows * Width,
                   [=](std::uint32_t k) { factor[k] = static_cast<double>(b[k / Width * rank + k % Width]); });
     team.for_each(constant<device_threads>(), [=](std::uint32_t j) {
       if (j >= count) return;
       double sum[Width];
       write_out<Width>([&](auto c) { sum[c] = has_previous ? to[j * rank + c] : 0; });
-      self.add_column(sum, a.tail(j), factor, rows, constant<Width>());
+      add_column(sum, a.tail(j), pitch, factor, rows, constant<Width>());
       write_out<Width>([&](auto c) { to[j * rank + c] = sum[c]; });
     });
   }
 
   template <std::uint32_t Width>
-  PITH_HD void add_column(double* sum, Source const& column, double const* factor, std::uint32_t rows,
-                          constant<Width> width) const {
+  PITH_HD static void add_column(double* sum, Source const& column, std::uint64_t pitch, double const* factor,
+                                 std::uint32_t rows, constant<Width> width) {
     constexpr std::uint32_t steps = loads_at_once<device_space>;
     std::uint32_t i = 0;
     PITH_CUDA_NO_UNROLL
     for (; i + steps <= rows; i += steps) {
-      add_rows<steps>(sum, column.tail(i * size.columns), factor + i * Width, width);
+      add_rows<steps>(sum, column.tail(i * pitch), pitch, factor + i * Width, width);
     }
     PITH_CUDA_NO_UNROLL
-    for (; i < rows; ++i) add_rows<1>(sum, column.tail(i * size.columns), factor + i * Width, width);
+    for (; i < rows; ++i) add_rows<1>(sum, column.tail(i * pitch), pitch, factor + i * Width, width);
   }
 
   /// Adds the terms of `Rows` rows. The loads of all elements of M run in parallel.
   template <std::uint32_t Rows, std::uint32_t Width>
-  PITH_HD void add_rows(double* sum, Source const& column, double const* factor, constant<Width>) const {
+  PITH_HD static void add_rows(double* sum, Source const& column, std::uint64_t pitch, double const* factor,
+                               constant<Width>) {
     A value[Rows];
-    write_out<Rows>([&](auto y) { value[y] = column(y * size.columns); });
+    write_out<Rows>([&](auto y) { value[y] = column(y * pitch); });
     write_out<Rows * Width>([&](auto k) {
       sum[k % Width] = add_product<A>(sum[k % Width], static_cast<double>(value[k / Width]), factor[k]);
     });
