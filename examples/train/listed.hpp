@@ -25,8 +25,9 @@ inline constexpr struct {
              {"ef(sign,signum_momentum(0.9))", 0.01f, 0},
              {"ef(top_k(0.01),momentum_correction(0.9))", 1, 0}};
 
-/// The exchange that needs groups of ranks, which the communicators of this program do not form.
-inline constexpr std::string_view needs_nodes = "hierarchical";
+/// Exchanges that this program cannot use: its communicators form no groups of ranks, and each of its ranks needs whole
+/// gradients.
+constexpr bool is_left_out(std::string_view method) { return method == "hierarchical" || method == "reduce_scatter"; }
 
 inline codec_word word_of(char const* example, char const* meaning) {
   auto const* const by = ranges::find(tuned, example, [](auto const& t) { return t.example; });
@@ -38,7 +39,7 @@ inline std::vector<codec_word> codec_words() {
   auto words = std::vector<codec_word>();
   auto const add = [&](auto const& listings) {
     for (auto const& method : listings) {
-      if (method.name() != needs_nodes) words.push_back(word_of(method.texts[0].data(), method.meaning.data()));
+      if (!is_left_out(method.name())) words.push_back(word_of(method.texts[0].data(), method.meaning.data()));
     }
   };
   add(pith::stage_listings);

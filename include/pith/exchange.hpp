@@ -4,6 +4,7 @@
 #include <pith/collective/g_top_k.hpp>
 #include <pith/collective/hierarchical.hpp>
 #include <pith/collective/ok_top_k.hpp>
+#include <pith/collective/reduce_scatter.hpp>
 #include <pith/collective/ring.hpp>
 #include <pith/collective/two_shot.hpp>
 #include <pith/comm/pairwise.hpp>
@@ -19,3 +20,4 @@
 #include <pith/exchange/reduce_scatter_mean.hpp>
 #include <pith/exchange/report_lines.hpp>
 #include <pith/exchange/reshard.hpp>
+#include <pith/exchange/sharded_exchange.hpp>

@@ -3,6 +3,7 @@
 #include <pith/adaptor/identity.hpp>
 #include <pith/collective/g_top_k.hpp>
 #include <pith/collective/hierarchical.hpp>
+#include <pith/collective/reduce_scatter.hpp>
 #include <pith/collective/ring.hpp>
 #include <pith/collective/two_shot.hpp>
 #include <pith/comm/nccl.hpp>
@@ -192,6 +193,7 @@ TEST_CASE("calls of NCCL conform in any order that events allow") {
 TEST_CASE("an exchange has the bits of one over threads in any order that events allow") {
   check_all_orders(pith::identity());
   check_all_orders(pith::error_feedback(pith::top_k(0.1) | pith::qsgd<4>()));
+  check_all_orders(pith::error_feedback(pith::reduce_scatter(pith::qsgd<8>())));
 }
 TEST_CASE("exchanges of dependent rounds have the bits of those over threads in any order that events allow") {
   check_all_orders(pith::error_feedback(pith::power_sgd(2)));

@@ -34,6 +34,7 @@ struct codec_case {
   double decay = 0;
   std::size_t mean = 0, estimate = 0;  ///< the one is the mean of the other; 0: none
   unsigned places = 1;                 ///< ranks come in multiples of it
+  bool scatters = false;               ///< a rank receives its shard alone, and zeros elsewhere
 };
 
 /// Every feedback policy, and every way in which a state is a rank's own.
@@ -56,6 +57,8 @@ inline std::vector<codec_case> const codec_cases = {
     {.codec = "ef(sign,signum_momentum(0.9),unverified)", .waiting = {}, .average = 1, .decay = 0.9},
     {.codec = "ef(top_k(0.2),no_feedback)", .waiting = {}},
     {"ef(two_shot(scaled_sign(8),ef(scaled_sign(8))))", {1, 2}},
+    {.codec = "ef(reduce_scatter(top_k(0.3)))", .waiting = {1}, .scatters = true},
+    {.codec = "ef(reduce_scatter(scaled_sign(8),rows))", .waiting = {1}, .scatters = true},
     {.codec = "hierarchical(identity,ef(top_k(0.3)),2)", .waiting = {1}, .places = 2},
     {.codec = "hierarchical(identity,two_shot(identity,ef(scaled_sign(8))),2)", .waiting = {1}, .places = 2}};
 
@@ -98,10 +101,17 @@ class schedule {
       exchange.all_reduce_mean(gradients[comm.rank()]);
       states_[comm.rank()] = exchange.export_state();
     });
-    expect(mean, gradients[0], before);
+    expect(mean, received(gradients), before);
     rounded_ += 2 * (ranks_ + 1) + 8;
   }
 
+  /// The mean that the ranks received, as one tensor.
+  std::vector<float> received(std::vector<std::vector<float>> const& of_ranks) const {
+    auto whole = of_ranks[0];
+    for (std::size_t r = 1; r < of_ranks.size() && what_.scatters; ++r)
+      for (std::size_t i = 0; i < n_; ++i) whole[i] += of_ranks[r][i];
+    return whole;
+  }
   void expect(numbers const& gradient, std::vector<float> const& received, job const& before) {
     auto const momentum = what_.momentum > 0 && !before.empty() ? mean_of(before, what_.momentum) : numbers(n_);
     for (std::size_t i = 0; i < n_; ++i) {

@@ -113,6 +113,7 @@ constexpr setting settings[] = {
     {"ef(power_sgd(2))"},
     {"summed_terngrad"},
     {"ef(two_shot(scaled_sign,ef(scaled_sign)))"},
+    {"ef(reduce_scatter(qsgd<8>))"},
     {"ef(ring(qsgd<8>),unverified)"},
     {"g_top_k(0.1)"},
     {"ef(hierarchical(qsgd<8>,two_shot(scaled_sign,ef(scaled_sign)),1))"},

@@ -112,6 +112,7 @@ TEST_CASE("the bytes of all ranks are those that are counted message by message"
                                             {"ef(power_sgd(2))"},
                                             {"summed_terngrad"},
                                             {"two_shot(qsgd<8>)"},
+                                            {"reduce_scatter(qsgd<8>,rows)"},
                                             {"ring(qsgd<8>)"},
                                             {"g_top_k(0.1)"},
                                             {"hierarchical(qsgd<8>,two_shot(scaled_sign),1)"},

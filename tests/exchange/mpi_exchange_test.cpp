@@ -68,8 +68,9 @@ TEST_CASE(
 
 TEST_CASE("a step allocates nothing after the first ones") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
-  for (auto const* text : {"identity", "cast<half>", "ef(top_k(0.1)|qsgd<8>)", "ef(power_sgd(2))",
-                           "ef(two_shot(scaled_sign))", "ef(ring(qsgd<8>),unverified)", "g_top_k(0.1)"}) {
+  for (auto const* text :
+       {"identity", "cast<half>", "ef(top_k(0.1)|qsgd<8>)", "ef(power_sgd(2))", "ef(two_shot(scaled_sign))",
+        "ef(reduce_scatter(qsgd<8>,rows))", "ef(ring(qsgd<8>),unverified)", "g_top_k(0.1)"}) {
     CAPTURE(text);
     auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"weight", {64 * 32, 64}}, {"bias", {64}}},
                                                pith::parse<float>(text), pith::exchange_options{.bucket_bytes = 0});

@@ -207,8 +207,8 @@ TEST_CASE("an exchange whose step failed in any call goes on from its last compl
   for (auto const* text :
        {"identity", "ef(top_k(0.1)|qsgd<4>)", "ef(top_k(0.1),momentum_correction(0.9))", "ef(top_k(0.1),ef21(0.1))",
         "ef(scaled_sign,two_sided(top_k(0.1)))", "ef(power_sgd(2))", "one_sided_power_sgd(2)", "summed_terngrad",
-        "ef(two_shot(scaled_sign,ef(scaled_sign)))", "ef(ring(qsgd<8>),unverified)", "ef(ok_top_k(0.1))",
-        "g_top_k(0.1)", "ef(hierarchical(qsgd<8>,ef(top_k(0.1)),1))", "random_k(0.1)"})
+        "ef(two_shot(scaled_sign,ef(scaled_sign)))", "ef(reduce_scatter(qsgd<8>))", "ef(ring(qsgd<8>),unverified)",
+        "ef(ok_top_k(0.1))", "g_top_k(0.1)", "ef(hierarchical(qsgd<8>,ef(top_k(0.1)),1))", "random_k(0.1)"})
     check_recovery_of(text);
 }
 

@@ -94,7 +94,8 @@ constexpr target targets[] = {{"identity", {13}},
                               {"identity", {0}},
                               {"identity", {5000}},
                               {"top_k(0.1)|qsgd<8>", {0}},
-                              {"rated(top_k(0.25)|qsgd<4>)", {45}}};
+                              {"rated(top_k(0.25)|qsgd<4>)", {45}},
+                              {"reduce_scatter(scaled_sign(8))", {43}}};
 
 using openers = std::vector<std::unique_ptr<fuzz::opener>>;
 

@@ -130,6 +130,7 @@ int main(int count, char** arguments) {
                         {"rated", "ef(rated(top_k(0.2)|qsgd<8>,0.5))", {33}, 2},
                         {"rated_dense", "rated(random_k(0.2),dense)", {21}, 2},
                         {"two_shot", "two_shot(terngrad(0))", {33}},
+                        {"reduce_scatter", "reduce_scatter(scaled_sign(8))", {33}},
                         {"ok_top_k", "ok_top_k(0.2)", {37}},
                         {"g_top_k", "g_top_k(0.2)", {37}},
                         {"ring", "ring(qsgd<8>)", {33}},

@@ -88,6 +88,7 @@ class bypass : public detail::adaptor<bypass<C>, C> {
     detail::decode_payload<In>(codec_, cx, payload, x, codec_part(replicated));
   }
 
+  sharding const* shards(shape const& dims) const { return dense(dims) ? nullptr : codec_.shards(dims); }
   unsigned rounds(shape const& dims, unsigned ranks) const { return dense(dims) ? 1 : codec_.rounds(dims, ranks); }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {

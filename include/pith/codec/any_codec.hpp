@@ -101,6 +101,7 @@ class any_codec : public codec_base {
     self_->decode(cx, payload, x, replicated);
   }
 
+  sharding const* shards(shape const& dims) const { return self_->shards(dims); }
   unsigned rounds(shape const& dims, unsigned ranks) const { return self_->rounds(dims, ranks); }
   unsigned depth() const { return self_->depth(); }
   template <std::same_as<In> T>
@@ -139,6 +140,7 @@ class any_codec : public codec_base {
     virtual any_state make_replicated(E const&, encoding_id const&, shape const&) const = 0;
     virtual any_state make_local(E const&, shape const&) const = 0;
     virtual void require_states(any_state const&, any_state const&) const = 0;
+    virtual sharding const* shards(shape const&) const = 0;
     virtual unsigned rounds(shape const&, unsigned) const = 0;
     virtual unsigned depth() const = 0;
     virtual transfer round(unsigned, shape const&, unsigned) const = 0;
@@ -201,6 +203,7 @@ class any_codec : public codec_base {
     void require_states(any_state const& a, any_state const& l) const override {
       codec.require_states(a.as<replicated>(), l.as<local>());
     }
+    sharding const* shards(shape const& dims) const override { return codec.shards(dims); }
     unsigned rounds(shape const& dims, unsigned ranks) const override { return codec.rounds(dims, ranks); }
     unsigned depth() const override { return codec.depth(); }
     transfer round(unsigned r, shape const& dims, unsigned ranks) const override {

@@ -102,6 +102,19 @@ concept reads_source =
        { c.encode_from(cx, from, payload, replicated, local) } -> std::same_as<void>;
      });
 
+/// Whether a member function of a codec is that of codec_base, and not a function that the codec declares.
+template <class C>
+constexpr bool is_inherited(bool (C::*)(shape const&) const) {
+  return std::same_as<C, codec_base>;
+}
+
+/// True if the codec inherits can_encode_from, which returns true, or has the member encodes_every_shape.
+template <class C, class E>
+concept encodes_every_shape = requires {
+  requires C::encodes_every_shape;
+}
+|| requires { requires is_inherited(&C::template can_encode_from<E>); };
+
 /// A sparsifier that selects entries from a source. After the next stage has encoded the entries, `write_back` passes
 /// the decoded values of the entries to the source.
 template <class S, class In, class E, class Source>

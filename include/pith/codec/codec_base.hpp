@@ -12,6 +12,8 @@
 
 namespace pith { inline namespace PITH_ABI {
 
+class sharding;  // pith/collective/sharding.hpp
+
 /// The members that every codec has, with their defaults. A codec derives from codec_base and hides the members that
 /// it changes. Argument-dependent lookup finds `|` through this class.
 ///
@@ -62,6 +64,9 @@ class codec_base {
   /// A pointer to the measured energies in the executor's memory; null if the codec cannot measure.
   double* energies_in(auto&) const { return nullptr; }
 
+  /// The rule that divides a tensor into shards, if each rank receives only the mean of its shard; null if each rank
+  /// receives the whole mean.
+  sharding const* shards(shape const&) const { return nullptr; }
   /// The number of rounds of an exchange over `ranks` ranks.
   unsigned rounds(shape const&, unsigned) const { return 1; }
   /// The number of rounds that may be in flight for one tensor. With two rounds in flight, produce(r) needs only the

@@ -50,6 +50,15 @@ struct tensor_parts {
   /// The shape of the part that has fewer than `size` elements but is not empty. If there is no such part, the shape
   /// has 0 elements.
   constexpr shape remainder() const { return {size == 0 ? 0 : n % size}; }
+  /// The position of a part in the tensor's random bits.
+  constexpr std::uint64_t first_draw(unsigned rank) const { return first(rank); }
+
+  /// The largest result of f for the shape of a part. The short part may have the largest payload, since the codec
+  /// `bypass` does not compress short tensors.
+  template <class F>
+  auto most(F const& f) const {
+    return std::max(f(largest()), f(remainder()));
+  }
 };
 
 namespace detail {
@@ -100,42 +109,56 @@ inline encoding_id mean_id_at(encoding_id id, std::uint64_t first) {
   return id_at(id, first);
 }
 
-/// The largest payload size over all parts. The short part may have the largest payload, since the codec `bypass` does
-/// not compress short tensors.
-template <class In, class C>
-std::size_t part_bytes(C const& c, tensor_parts const& over) {
-  auto const most = std::max(pith::payload_bytes<In>(c, over.largest()), pith::payload_bytes<In>(c, over.remainder()));
-  return align_up(most, section_alignment);
+/// The largest payload size over all parts: those of tensor_parts or tensor_shards.
+template <class In, class C, class Parts>
+std::size_t part_bytes(C const& c, Parts const& over) {
+  return align_up(over.most([&](shape const& part) { return pith::payload_bytes<In>(c, part); }), section_alignment);
 }
 
 /// `part_of` returns the context in which a part is encoded. `mean_part_of` returns the context in which the mean of a
 /// part is encoded.
-template <class In, class E>
-context<In, E> part_of(context<In, E> const& cx, tensor_parts const& over, unsigned part) {
-  return cx.with(id_at(cx.id, over.first(part)), over.dims(part));
+template <class In, class E, class Parts>
+context<In, E> part_of(context<In, E> const& cx, Parts const& over, unsigned part) {
+  return cx.with(id_at(cx.id, over.first_draw(part)), over.dims(part));
 }
-template <class In, class E>
-context<In, E> mean_part_of(context<In, E> const& cx, tensor_parts const& over, unsigned part) {
-  return cx.with(mean_id_at(cx.id, over.first(part)), over.dims(part));
+template <class In, class E, class Parts>
+context<In, E> mean_part_of(context<In, E> const& cx, Parts const& over, unsigned part) {
+  return cx.with(mean_id_at(cx.id, over.first_draw(part)), over.dims(part));
 }
 
-/// Encodes each part of x into the piece of `out` for the part's rank.
-template <class In, class C, class E, class Replicated, class Local>
-void encode_parts(C const& c, context<In, E> const& cx, tensor_parts const& over, values_on<E, In const> x,
-                  span_on<E, std::byte> out, Replicated const& replicated, Local& local) {
+/// Calls f(part's context, part's first element, payload) for each part. The payload lies in the piece of `out` for the
+/// part's rank.
+template <class In, class C, class E, class Parts, class F>
+void for_each_part(C const& c, context<In, E> const& cx, Parts const& over, span_on<E, std::byte> out, F const& f) {
   auto const size = out.size() / cx.ranks;
   for (unsigned rank = 0; rank < cx.ranks; ++rank) {
-    auto const part = over.dims(rank);
-    auto const piece = out.subspan(rank * size, size), used = piece.first(pith::payload_bytes<In>(c, part));
+    auto const piece = out.subspan(rank * size, size);
+    auto const used = piece.first(pith::payload_bytes<In>(c, over.dims(rank)));
     clear_padding<E>(cx.exec, piece, used.size());
-    encode_payload<In>(c, part_of(cx, over, rank), {x.data + over.first(rank), part.n}, used, replicated, local);
+    f(part_of(cx, over, rank), over.first(rank), used);
   }
+}
+/// Encodes each part of x into the piece of `out` for the part's rank.
+template <class In, class C, class E, class Parts, class Replicated, class Local>
+void encode_parts(C const& c, context<In, E> const& cx, Parts const& over, values_on<E, In const> x,
+                  span_on<E, std::byte> out, Replicated const& replicated, Local& local) {
+  for_each_part(c, cx, over, out, [&](auto const& part, std::uint64_t first, auto const& payload) {
+    encode_payload<In>(c, part, {x.data + first, part.dims.n}, payload, replicated, local);
+  });
+}
+/// As encode_parts, for the tensor of a source.
+template <class In, class C, class E, class Parts, class Source, class Replicated, class Local>
+void encode_parts_from(C const& c, context<In, E> const& cx, Parts const& over, Source const& from,
+                       span_on<E, std::byte> out, Replicated const& replicated, Local& local) {
+  for_each_part(c, cx, over, out, [&](auto const& part, std::uint64_t first, auto const& payload) {
+    encode_from<In>(c, part, from.tail(first), payload, replicated, local);
+  });
 }
 
 /// Decodes the output of this rank's `encode_parts` into x.
-template <class In, class C, class E, class Replicated>
-void decode_own_parts(C const& c, context<In, E> const& cx, tensor_parts const& over,
-                      span_on<E, std::byte const> produced, values_on<E, In> x, Replicated const& replicated) {
+template <class In, class C, class E, class Parts, class Replicated>
+void decode_own_parts(C const& c, context<In, E> const& cx, Parts const& over, span_on<E, std::byte const> produced,
+                      values_on<E, In> x, Replicated const& replicated) {
   for (unsigned rank = 0; rank < cx.ranks; ++rank) {
     auto const part = over.dims(rank);
     auto const payload = produced.subspan(rank * (produced.size() / cx.ranks), pith::payload_bytes<In>(c, part));
@@ -144,22 +167,20 @@ void decode_own_parts(C const& c, context<In, E> const& cx, tensor_parts const& 
 }
 
 /// Decodes this rank's part of every rank's gradient, and computes the mean of these parts.
-template <class In, class C, class E, class Replicated>
-void decode_part_mean(C const& c, context<In, E> const& cx, tensor_parts const& over, received_on<E> in,
-                      values_on<E, In> mean, Replicated const& replicated) {
+template <class In, class C, class E, class Parts, class Replicated>
+void decode_part_mean(C const& c, context<In, E> const& cx, Parts const& over, received_on<E> in, values_on<E, In> mean,
+                      Replicated const& replicated) {
   decode_mean<In>(c, part_of(cx, over, cx.id.rank), in, mean, replicated);
 }
-template <class In, class C, class E>
-std::size_t part_mean_scratch_bytes(C const& c, E const& exec, tensor_parts const& over, unsigned ranks) {
-  // The short part may need the most scratch, since all ranks together may have more entries than this part has
-  // elements.
-  return std::max({mean_scratch_bytes<In>(c, exec, over.largest(), ranks),
-                   mean_scratch_bytes<In>(c, exec, over.remainder(), ranks)});
+template <class In, class C, class E, class Parts>
+std::size_t part_mean_scratch_bytes(C const& c, E const& exec, Parts const& over, unsigned ranks) {
+  // A short part may need the most scratch, since all ranks together may have more entries than the part has elements.
+  return over.most([&](shape const& part) { return mean_scratch_bytes<In>(c, exec, part, ranks); });
 }
 
 /// Encodes the mean of this rank's part. The mean lies in the first elements of x.
-template <class In, class C, class E, class Replicated, class Local>
-void encode_mean_part(C const& c, context<In, E> const& cx, tensor_parts const& over, values_on<E, In const> x,
+template <class In, class C, class E, class Parts, class Replicated, class Local>
+void encode_mean_part(C const& c, context<In, E> const& cx, Parts const& over, values_on<E, In const> x,
                       span_on<E, std::byte> out, Replicated const& replicated, Local& local) {
   auto const own = mean_part_of(cx, over, cx.id.rank);
   auto const used = out.first(pith::payload_bytes<In>(c, own.dims));
@@ -168,8 +189,8 @@ void encode_mean_part(C const& c, context<In, E> const& cx, tensor_parts const& 
 }
 
 /// Decodes the means of all parts into x. `in` has one mean from each rank.
-template <class In, class C, class E, class Replicated>
-void decode_parts(C const& c, context<In, E> const& cx, tensor_parts const& over, received_on<E> in, values_on<E, In> x,
+template <class In, class C, class E, class Parts, class Replicated>
+void decode_parts(C const& c, context<In, E> const& cx, Parts const& over, received_on<E> in, values_on<E, In> x,
                   Replicated const& replicated) {
   for (unsigned rank = 0; rank < cx.ranks; ++rank) {
     auto const part = over.dims(rank);

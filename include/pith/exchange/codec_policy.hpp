@@ -22,6 +22,16 @@ concept codec_policy_for = requires(P const& policy, tensor_spec const& tensor) 
 template <class P, class In, class E>
 concept codec_or_policy = codec_policy_for<P, In, E> || std::convertible_to<P const&, any_codec<In, E>>;
 
+/// A function of a tensor_spec that returns the codec of a codec_or_policy, which must outlive the function.
+template <class In, class E, codec_or_policy<In, E> P>
+auto policy_of(P const& policy) {
+  if constexpr (codec_policy_for<P, In, E>) {
+    return [&policy](tensor_spec const& tensor) -> any_codec<In, E> { return policy(tensor); };
+  } else {
+    return [codec = any_codec<In, E>(policy)](tensor_spec const&) { return codec; };
+  }
+}
+
 }  // namespace detail
 
 /// Fails to compile unless `P` is a codec or a codec policy.

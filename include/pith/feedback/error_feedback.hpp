@@ -4,6 +4,7 @@
 #include <pith/adaptor/detail/adaptor.hpp>
 #include <pith/codec/capability.hpp>
 #include <pith/codec/detail/own_share.hpp>
+#include <pith/codec/detail/saving.hpp>
 #include <pith/codec/explain.hpp>
 #include <pith/codec/rounds.hpp>
 #include <pith/core/error.hpp>
@@ -98,8 +99,10 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
 
   template <class In, executor E>
   auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
-    return replicated_states<In, E>{{pith::make_replicated<accum<In>>(exec, codec_, id, dims),
-                                     pith::make_replicated<In>(exec, policy_, id, kept(dims))}};
+    auto made = replicated_states<In, E>{{pith::make_replicated<accum<In>>(exec, codec_, id, dims),
+                                          pith::make_replicated<In>(exec, policy_, id, kept(dims))}};
+    if constexpr (traits_of<C>.scatters) require_own_feedback(policy_part(made));
+    return made;
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
@@ -183,7 +186,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
       if (way == feedback_way::in_rounds)
         return codec_.produce_from(wide(cx), round, from, out, codec_part(replicated));
     } else if constexpr (fuses<In, E>) {
-      if (way == feedback_way::one_pass) return encode_payload<In>(cx, g, out, replicated, local);
+      if (way == feedback_way::one_pass) return produce_in_one_pass<In>(cx, round, g, out, replicated, local);
     }
     if constexpr (!always_one_pass<In, E>) produce_in_passes<In>(cx, way, round, g, out, replicated, local);
   }
@@ -214,6 +217,13 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
 
   error_feedback with(C codec) const { return error_feedback(std::move(codec), policy_, verified_); }
 
+  /// Throws std::invalid_argument if the policy needs the mean of the whole tensor.
+  void require_own_feedback(auto& replicated) const {
+    auto const needs_mean = detail::feedback_traits_of(policy_).updates_on == feedback_on::mean;
+    detail::require(!needs_mean && detail::state_bytes(replicated) == 0, "error_feedback: ", policy_.name(),
+                    " needs the mean of the whole tensor, which a rank does not receive, got ", codec_.name(),
+                    ": use residual() or own_residual()");
+  }
   /// Encodes without fusion: first `compensate`, then the codec, then `update`.
   template <class In, class E>
   void encode_in_passes(context<In, E> const& cx, values_on<E, In const> g, span_on<E, std::byte> payload,
@@ -225,6 +235,16 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     auto const sent = cx.ws.template take<accum<In>>(cx.dims.n);
     detail::decode_payload<accum<In>>(codec_, wide(cx), payload, sent, codec_part(replicated));
     policy_.update(cx, p, values_on<E, accum<In> const>(sent), policy_part(local));
+  }
+  template <class In, class E>
+  void produce_in_one_pass(context<In, E> const& cx, [[maybe_unused]] unsigned round, values_on<E, In const> g,
+                           span_on<E, std::byte> out, auto const& replicated, auto& local) const {
+    if constexpr (traits_of<C>.scatters) {
+      auto const from = policy_.template source<In, E>(g, policy_part(local));
+      codec_.produce_from(wide(cx), round, from, out, codec_part(replicated), codec_part(local));
+    } else {
+      encode_payload<In>(cx, g, out, replicated, local);
+    }
   }
   /// Produces the buffer of a round without fusion.
   template <class In, class E>
@@ -258,11 +278,13 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     }
     deliver<In>(cx, mean, x, local);
   }
-  /// Converts the mean to In. The policy keeps the part that In cannot hold.
+  /// Converts the mean to In. The policy keeps the part that In cannot hold. If only one rank receives an element, this
+  /// rank keeps the parts of all ranks.
   template <class In, class E>
   void deliver(context<In, E> const& cx, values_on<E, accum<In>> mean, values_on<E, In> x, auto& local) const {
     if constexpr (detail::adds_unsent<F, In, E>) {
       cx.exec.for_each_index(cx.dims.n, detail::narrow_keeping<In>{mean.data, x.data, cx.common});
+      if constexpr (traits_of<C>.scatters) detail::rescale<accum<In>>(cx.exec, mean, cx.ranks);
       policy_.add_unsent(cx, mean, policy_part(local));
     } else {
       detail::narrow<In>(cx.exec, mean, x);
@@ -338,7 +360,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
         (to == feedback_on::own || (to == feedback_on::first_known && detail::has_contribution<C, accum<In>, E>));
     if (has_source_rounds<In, E> && from_source && !takes_share && !codec_.is_lossless(dims))
       return feedback_way::in_rounds;
-    if (!collective<C, accum<In>, E> && from_source) return feedback_way::one_pass;
+    if ((!collective<C, accum<In>, E> || traits_of<C>.scatters) && from_source) return feedback_way::one_pass;
     return takes_share ? feedback_way::own_share : feedback_way::after_mean;
   }
   static constexpr bool is_fused(feedback_way way) {

@@ -5,11 +5,15 @@
 #include <pith/collective/g_top_k.hpp>
 #include <pith/collective/hierarchical.hpp>
 #include <pith/collective/ok_top_k.hpp>
+#include <pith/collective/reduce_scatter.hpp>
 #include <pith/collective/ring.hpp>
+#include <pith/collective/sharding.hpp>
 #include <pith/collective/two_shot.hpp>
 #include <pith/registry/parser.hpp>
 
+#include <cstdint>
 #include <tuple>
+#include <vector>
 
 namespace pith { inline namespace PITH_ABI {
 
@@ -33,6 +37,16 @@ auto two_shot_from(syntax::term const& t, Parser) {
   return two_shot(Parser::chain(t.arguments[0]), Parser::codec(t.arguments[t.has(1) ? 1 : 0]));
 }
 
+/// Parses `rows` or `sizes(10,20,30)`.
+inline sharding sharding_from(syntax::term const& t, std::size_t i) {
+  if (!t.has(i)) return sharding::equal();
+  auto const& rule = t.arguments[i].only();
+  if (rule.name != "sizes") return t.word(i, {"rows", "sizes(n,...)"}), sharding::rows();
+  auto sizes = std::vector<std::uint64_t>();
+  for (std::size_t r = 0; r < rule.arguments.size(); ++r) sizes.push_back(rule.count(r));
+  return sharding(sizes);
+}
+
 template <class Parser>
 auto hierarchical_from(syntax::term const& t, Parser) {
   return hierarchical(Parser::chain(t.arguments[0]), Parser::codec(t.arguments[1]), t.count<unsigned>(2));
@@ -48,6 +62,11 @@ inline constexpr auto exchange_methods = std::tuple(
     method("two_shot(c)", 1, 2, "each rank adds up a part of the tensor; two_shot(a, b): b for the mean",
            {"two_shot(qsgd<8>)", "two_shot(scaled_sign,ef(scaled_sign))"},
            [](auto const& t, auto parser, auto const& f) { return f(detail::two_shot_from(t, parser)); }),
+    method("reduce_scatter(c)", 1, 2, "each rank receives the mean of its shard; (c, rows): shards of whole rows",
+           {"ef(reduce_scatter(qsgd<8>))", "reduce_scatter(qsgd<8>,rows)"},
+           [](auto const& t, auto parser, auto const& f) {
+             return f(reduce_scatter(parser.chain(t.arguments[0]), detail::sharding_from(t, 1)));
+           }),
     method("ring(c)", 1, 1, "segments are added up along a ring", {"ring(qsgd<8>)"},
            [](auto const& t, auto parser, auto const& f) { return f(ring(parser.chain(t.arguments[0]))); }),
     method("hierarchical(c,d,ranks)", 3, 3, "c within a node of some ranks, d between nodes",

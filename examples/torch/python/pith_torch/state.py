@@ -44,7 +44,8 @@ class State:
     def __init__(self, group, codec, named_parameters, *, scaler=None, seed=0, bucket_bytes=None, timeout=TIMEOUT):
         named_parameters = [(name, p) for name, p in named_parameters if p.requires_grad]
         self.device = device_of(named_parameters)
-        self._ranks = group if isinstance(group, LocalRanks) else ProcessGroup(group, timeout, self.device)
+        made = isinstance(group, (LocalRanks, ProcessGroup))
+        self._ranks = group if made else ProcessGroup(group, timeout, self.device)
         self._scaler, self._scale = scaler, None
         parameters = self._ranks.agree(lambda: self._described(codec, named_parameters))
         make, self._make_step = makers(self.dtype, self.device)

@@ -34,6 +34,7 @@ class adaptor : public codec_base {
     return states<local_part, local_of<C, In, E>>{{pith::make_local<In>(exec, codec_, dims)}};
   }
 
+  sharding const* shards(shape const& dims) const { return codec_.shards(dims); }
   unsigned depth() const { return codec_.depth(); }
 
   bool has_rate() const { return detail::has_rate(codec_); }

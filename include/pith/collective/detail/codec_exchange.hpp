@@ -4,10 +4,13 @@
 #include <pith/codec/capability.hpp>
 #include <pith/codec/codec.hpp>
 #include <pith/codec/explain.hpp>
+#include <pith/codec/rounds.hpp>
 #include <pith/codec/state.hpp>
 #include <pith/collective/tensor_parts.hpp>
+#include <pith/core/transfer.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <tuple>
 #include <utility>
 
@@ -49,7 +52,13 @@ class codec_exchange : public codec_base {
   }
 
  protected:
-  codec_exchange(char const* word, C codec) : codec_(std::move(codec)), word_(word) { explain_facets<C>(); }
+  /// Throws std::invalid_argument if C compresses only matrices, because the parts of a tensor are vectors.
+  codec_exchange(char const* word, C codec) : codec_(std::move(codec)), word_(word) {
+    explain_facets<C>();
+    constexpr auto side = std::uint64_t{1} << 10;
+    require(codec_.is_lossless(matrix(side, side)) || !codec_.is_lossless(vector(side * side)), word_,
+            ": codec must compress vectors, got ", codec_.name(), ", which compresses only matrices");
+  }
 
   C const& wrapped() const { return codec_; }
 
@@ -57,6 +66,7 @@ class codec_exchange : public codec_base {
   /// empty.
   template <class In, class E, class... Others>
   auto replicated_with(E const& exec, encoding_id const& id, shape const& dims, Others... others) const {
+    if constexpr (collective<C, In, E> && !traits_of<C>.sums_in_chains) require_no_rounds<In>(dims);
     return stateless(states<replicated_part, replicated_of<C, In, E>, Others...>{
         {pith::make_replicated<In>(exec, codec_, id, dims), std::move(others)...}});
   }
@@ -68,6 +78,14 @@ class codec_exchange : public codec_base {
   static auto& codec_part(auto& states) { return std::get<0>(states.each); }
 
  private:
+  template <class In>
+  void require_no_rounds(shape const& dims) const {
+    constexpr unsigned some_ranks = 2;
+    auto const rounds = codec_.rounds(dims, some_ranks);
+    auto const how = transfer_of<In>(codec_, 0, dims, some_ranks).how;
+    require(rounds == 1 && how != transport::pairwise && how != transport::all_to_all, word_,
+            ": codec must have no rounds of its own, got ", codec_.name());
+  }
   template <class States>
   States stateless(States made) const {
     require_no_state(word_, codec_, codec_part(made));

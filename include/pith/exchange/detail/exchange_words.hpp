@@ -74,6 +74,15 @@ agreement agreement_on(std::vector<std::string> const& tensors, exchange_options
   return mine;
 }
 
+/// A codec's text in the description of a saved state. The sizes of shards are left out, because another number of
+/// ranks has other sizes.
+inline std::string without_sizes(std::string codec) {
+  constexpr std::string_view sizes = ",sizes(";
+  for (auto at = codec.find(sizes); at != codec.npos; at = codec.find(sizes, at))
+    codec.erase(at, codec.find(')', at) + 1 - at);
+  return codec;
+}
+
 /// The lines of a saved state's description that must match when the state is restored.
 template <real In, class Tensors>
 std::string state_words(Tensors& model, typename Tensors::change& next, unsigned rank, std::uint64_t seed) {
@@ -84,7 +93,7 @@ std::string state_words(Tensors& model, typename Tensors::change& next, unsigned
     auto fields = field_describer();
     model.fields(i, next, fields);
     words += tensor_line(text('"', name, "\" of ", dims.n, " elements in ", dims.rows, " rows, codec ",
-                              next.codecs[i].name())) +
+                              without_sizes(next.codecs[i].name()))) +
              '\n' + fields.lines;
   }
   return words;

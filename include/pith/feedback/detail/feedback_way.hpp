@@ -38,25 +38,11 @@ concept always_has_source = requires {
   requires F::has_source();
 };
 
-/// Whether a member function of a codec is that of codec_base, and not a function that the codec declares.
-template <class C>
-constexpr bool is_inherited(bool (C::*)(shape const&) const) {
-  return std::same_as<C, codec_base>;
-}
-
 /// True if the codec inherits is_lossless, which returns false.
 template <class C>
 concept never_lossless = requires {
   requires is_inherited(&C::is_lossless);
 };
-/// True if the codec inherits can_encode_from, which returns true, or has the member encodes_every_shape.
-template <class C, class E>
-concept encodes_every_shape = requires {
-  requires C::encodes_every_shape;
-} || requires {
-  requires is_inherited(&C::template can_encode_from<E>);
-};
-
 /// True if every codec of type C can encode from a source for every shape, and no codec of type C is lossless or
 /// summable.
 template <class C, class E>

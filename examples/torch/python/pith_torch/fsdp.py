@@ -1,0 +1,94 @@
+"""A compressed reduce-scatter for FSDP2, the function torch.distributed.fsdp.fully_shard."""
+
+import torch
+import torch.distributed as dist
+
+from .ranks import ProcessGroup
+from .state import TIMEOUT, State, require_count
+
+
+def compress_reduce_scatter(model, codec, **options):
+    """Compresses the reduce-scatters of all modules of a model on which fully_shard was called.
+
+    codec      the text of a codec that contains reduce_scatter, such as "ef(reduce_scatter(block_int<4>))"
+    options    seed, bucket_bytes and timeout, as for State
+
+    Returns a dict from the name of a module to its ReduceScatter, whose states a checkpoint needs.
+    """
+    made = {}
+    for name, module in model.named_modules():
+        if hasattr(module, "set_reshard_after_backward"):  # a member of FSDPModule in every torch that has FSDP2
+            made[name] = ReduceScatter(codec, **options)
+            set_on(module, made[name])
+    if not made:
+        raise ValueError("pith_torch: the model must have a module on which fully_shard was called, found none")
+    return made
+
+
+def set_on(module, reduce_scatter):
+    if not hasattr(module, "set_custom_reduce_scatter"):
+        raise NotImplementedError(
+            f"pith_torch: FSDPModule.set_custom_reduce_scatter needs a newer torch than {torch.__version__}"
+        )
+    module.set_custom_reduce_scatter(reduce_scatter)
+
+
+class ReduceScatter:
+    """The compressed reduce-scatter of one FSDP module: module.set_custom_reduce_scatter(ReduceScatter(codec)).
+
+    FSDP2 passes the gradients of a module as one vector, which consists of one shard per rank. So the codec has one state
+    per module, and codecs of matrices are refused. The call returns when the rank's shard is a mean.
+    """
+
+    _groups = {}  # the process groups of pith, by the groups of FSDP
+
+    def __init__(self, codec, *, timeout=TIMEOUT, **options):
+        if "reduce_scatter(" not in codec:
+            raise ValueError(
+                "pith_torch: the codec of ReduceScatter must contain reduce_scatter, such as "
+                f'"ef(reduce_scatter(block_int<4>))", got "{codec}"'
+            )
+        self._codec, self._timeout, self._options = codec, timeout, options
+        self._state, self._saved = None, None
+
+    def allocate(self, size, *, dtype, device):
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
+        if self._state is None:
+            self._state = self._make_state(input_tensor, group)
+        ranks = dist.get_world_size(group)
+        require_count("gradients in a shard", input_tensor.numel() // ranks, output_tensor.numel())
+        self._state.all_reduce_mean([input_tensor])
+        output_tensor.copy_(input_tensor.chunk(ranks)[dist.get_rank(group)])
+        if op == dist.ReduceOp.SUM:
+            output_tensor.mul_(ranks)
+        elif op != dist.ReduceOp.AVG:
+            raise ValueError(f"pith_torch: ReduceScatter computes means and sums, got {op}")
+
+    def _make_state(self, gradient, group):
+        if group not in self._groups:
+            self._groups[group] = ProcessGroup(group, self._timeout, gradient.device)
+        parameter = gradient.detach().requires_grad_()
+        state = State(self._groups[group], self._codec, [("module", parameter)], timeout=self._timeout, **self._options)
+        if self._saved is not None:
+            state.load_state_dict(self._saved)
+        return state
+
+    def state_dict(self):
+        """The state of this rank, or None before the first backward pass."""
+        return self._saved if self._state is None else self._state.state_dict()
+
+    def load_state_dict(self, saved):
+        """Restores the state that state_dict() of this rank returned, on as many ranks. All ranks call it."""
+        self._saved = saved
+        if self._state is not None and saved is not None:
+            self._state.load_state_dict(saved)
+
+    def fed_back(self):
+        """A copy of the residual, which has one element per element of the module's vector."""
+        return self._state.fed_back("module")
+
+    def report(self):
+        """Bytes and times of the last call: as State.report()."""
+        return self._state.report()

@@ -1,0 +1,125 @@
+// pith/collective/reduce_scatter.hpp — a compressed reduce-scatter: each rank receives the mean of its shard.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/rounds.hpp>
+#include <pith/collective/detail/codec_exchange.hpp>
+#include <pith/collective/sharding.hpp>
+#include <pith/collective/tensor_parts.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+namespace pith { inline namespace PITH_ABI {
+
+/// Divides a tensor into shards, one per rank. Each rank encodes its gradient shard by shard, and sends shard r to rank
+/// r. Rank r decodes shard r of all gradients, and writes their mean to its shard of the gradient. The elements of
+/// other shards become zero. A rank sends (N - 1) / N times the payload of the tensor.
+///
+///   requires    a C without state and without rounds of its own (std::invalid_argument), so no power_sgd and no
+///               two_shot; a communicator with all_to_all. Each shard is encoded as a separate vector. So a sparsifier
+///               computes k from the size of the shard. All pieces of a transfer are as large as the largest payload of
+///               a shard
+///   state       none. In error_feedback(reduce_scatter(c)), the residual has n elements on each rank, and is the rank's
+///               own compression error of all shards
+///   complexity  one transfer; encodes n elements, decodes N payloads of n / N elements, and writes n elements
+///   properties  outside an exchange, reduce_scatter behaves as the codec C
+///   reference   Rajbhandari, Rasley, Ruwase and He, ZeRO, SC 2020; quantized as in Wang et al., ZeRO++, 2023
+template <class C>
+class reduce_scatter : public detail::codec_exchange<C> {
+  using base = detail::codec_exchange<C>;
+  using base::codec_part, base::wrapped;
+
+ public:
+  static constexpr codec_traits traits = {.reproducible = reproducible<C>, .scatters = true};
+
+  template <std::same_as<C> T>  // exactly C, without a conversion: see the constructor of adaptor
+  explicit reduce_scatter(T codec, sharding rule = sharding::equal())
+      : base("reduce_scatter", std::move(codec)), rule_(std::move(rule)) {}
+
+  std::string name() const { return rule_.name_of("reduce_scatter", wrapped().name()); }
+  sharding const* shards(shape const&) const { return &rule_; }
+
+  template <class In, executor E>
+  auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
+    return base::template replicated_with<In>(exec, id, dims);
+  }
+  template <class In, executor E>
+  auto make_local(E const& exec, shape const& dims) const {
+    return base::template local_with<In>(exec, dims);
+  }
+
+  /// Whether C can encode every shard from a source. Whether a chain that begins with a transform can, depends on the
+  /// sizes of the shards, so it does not.
+  template <executor E>
+  bool can_encode_from(shape const& dims) const {
+    constexpr auto is_regular = detail::encodes_every_shape<C, E> || detail::erased<C>;
+    return is_regular && wrapped().template can_encode_from<E>(dims);
+  }
+  template <class In, executor E, class Source>
+  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
+    return detail::scratch_bytes_from<In, Source>(wrapped(), exec, dims);
+  }
+  template <class In, executor E, class Source>
+    requires detail::reads_source<C, In, E, Source>
+  void encode_from(context<In, E> const& cx, Source const& from, span_on<E, std::byte> payload, auto const& replicated,
+                   auto& local) const {
+    detail::encode_from<In>(wrapped(), cx, from, payload, codec_part(replicated), codec_part(local));
+  }
+
+  unsigned rounds(shape const&, unsigned) const { return 1; }
+  template <class In>
+  transfer round(unsigned, shape const& dims, unsigned ranks) const {
+    return {transport::all_to_all, element_kind::bytes, detail::part_bytes<In>(wrapped(), over(dims, ranks))};
+  }
+  template <class In, executor E>
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
+    return detail::part_mean_scratch_bytes<In>(wrapped(), exec, over(dims, ranks), ranks);
+  }
+
+  template <real In, executor E>
+    requires codec<C, In, E>
+  void produce(context<In, E> const& cx, unsigned, values_on<E, In const> x, span_on<E, std::byte> out,
+               auto const& replicated, auto& local) const {
+    detail::encode_parts<In>(wrapped(), cx, over(cx.dims, cx.ranks), x, out, codec_part(replicated), codec_part(local));
+  }
+  /// As `produce`, for the tensor of a source. The encoder of a shard passes the decoded values to the source.
+  template <class In, executor E, class Source>
+    requires detail::reads_source<C, In, E, Source>
+  void produce_from(context<In, E> const& cx, unsigned, Source const& from, span_on<E, std::byte> out,
+                    auto const& replicated, auto& local) const {
+    detail::encode_parts_from<In>(wrapped(), cx, over(cx.dims, cx.ranks), from, out, codec_part(replicated),
+                                  codec_part(local));
+  }
+  template <real In, executor E>
+    requires codec<C, In, E>
+  void absorb(context<In, E> const& cx, unsigned, received_on<E> in, values_on<E, In> x, auto& replicated,
+              auto&) const {
+    auto const all = over(cx.dims, cx.ranks);
+    auto const first = all.first(cx.id.rank), own = all.dims(cx.id.rank).n, end = first + own;
+    cx.exec.fill(x.data, std::byte{}, value_bytes<In>(first));
+    cx.exec.fill(x.data + end, std::byte{}, value_bytes<In>(cx.dims.n - end));
+    detail::decode_part_mean(wrapped(), cx, all, in, values_on<E, In>{x.data + first, own}, codec_part(replicated));
+  }
+  template <real In, executor E>
+    requires codec<C, In, E>
+  void contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
+                    auto const& replicated) const {
+    detail::decode_own_parts(wrapped(), cx, over(cx.dims, cx.ranks), produced, sent, codec_part(replicated));
+  }
+
+ private:
+  detail::tensor_shards over(shape const& dims, unsigned ranks) const {
+    rule_.require_fit("reduce_scatter", dims, ranks);
+    return {rule_, dims, ranks};
+  }
+
+  sharding rule_;
+};
+
+template <class C>
+reduce_scatter(C, sharding = sharding::equal()) -> reduce_scatter<C>;
+
+}}  // namespace pith::PITH_ABI

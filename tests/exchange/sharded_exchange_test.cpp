@@ -1,0 +1,196 @@
+// tests/exchange/sharded_exchange_test.cpp — gradients to the owners of shards, and weights to all ranks.
+#include <pith/adaptor/bypass.hpp>
+#include <pith/adaptor/identity.hpp>
+#include <pith/collective/reduce_scatter.hpp>
+#include <pith/comm/threads.hpp>
+#include <pith/exchange/reshard.hpp>
+#include <pith/exchange/sharded_exchange.hpp>
+#include <pith/exec/seq.hpp>
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/lowrank/power_sgd.hpp>
+#include <pith/quantize/block_int.hpp>
+#include <pith/quantize/cast.hpp>
+#include <pith/quantize/qsgd.hpp>
+
+#include <doctest/doctest.h>
+
+#include "support/sixteenths.hpp"
+
+#include <cmath>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace support;
+
+namespace {
+
+std::vector<pith::tensor_spec> const sharded_tensors = {
+    {"embedding", pith::matrix(37, 24)}, {"norm", {24}}, {"empty", {0}}, {"head", pith::matrix(5, 101)}};
+
+/// Runs f(comm, exchange) on each rank, with feedback around the gradients' codec and `of_weights` for the weights.
+template <class In, class Weights, class F>
+void on_ranks(unsigned ranks, pith::sharding const& rule, Weights const& of_weights,
+              pith::sharded_options const& options, F const& f) {
+  pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
+    auto const of_gradients = pith::bypass(pith::ef(pith::reduce_scatter(pith::qsgd<8>(), rule)), 50);
+    auto exchange =
+        pith::make_sharded_exchange<In>(pith::seq, comm, sharded_tensors, of_gradients, of_weights, options);
+    f(comm, exchange);
+  });
+}
+
+/// Calls f(i) for each element that this rank updates, among those of all tensors.
+template <class Exchange, class F>
+void for_each_own(Exchange const& exchange, F const& f) {
+  std::uint64_t first = 0;
+  for (std::size_t t = 0; t < sharded_tensors.size(); first += sharded_tensors[t++].dims.n) {
+    auto const own = exchange.shard(t);
+    for (auto i = own.first; i < own.first + own.n; ++i) f(first + i);
+  }
+}
+
+thread_local unsigned own_rank = 0;
+
+/// A faulty codec: each rank decodes another first element.
+struct receiver_dependent : pith::codec_base {
+  template <class T>
+  using output = T;
+
+  std::string name() const { return "receiver_dependent"; }
+  template <pith::executor E>
+  void encode(pith::context<float, E> const& cx, pith::values_on<E, float const> x,
+              pith::encoded_on<E, float> y) const {
+    cx.exec.copy(y.values.data, x.data, cx.dims.n * sizeof(float));
+  }
+  template <pith::executor E>
+  void decode(pith::context<float, E> const& cx, pith::encoded_on<E, float const> y,
+              pith::values_on<E, float> x) const {
+    cx.exec.copy(x.data, y.values.data, cx.dims.n * sizeof(float));
+    if (cx.dims.n > 0) x.data[0] += static_cast<float>(own_rank);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the shards of all ranks cover each tensor once, and a bypassed tensor is whole on all ranks") {
+  for (auto const& rule : {pith::sharding::equal(), pith::sharding::rows()}) {
+    auto owners = std::vector<int>(37 * 24 + 24 + 5 * 101);
+    auto guard = std::mutex();
+    on_ranks<float>(3, rule, pith::identity(), {}, [&](auto&, auto const& exchange) {
+      auto const lock = std::lock_guard(guard);
+      for_each_own(exchange, [&](std::uint64_t i) { ++owners[i]; });
+    });
+    for (std::size_t i = 0; i < owners.size(); ++i) CHECK(owners[i] == (37 * 24 <= i && i < 37 * 24 + 24 ? 3 : 1));
+  }
+}
+
+TEST_CASE("weights are bitwise equal on all ranks, and each form of weights follows the updates") {
+  // Each rank subtracts its mean gradients / 64 from exact weights of below 16 in its shards. A rounding of bfloat16 is
+  // at most 2^-9 of a weight; of block_int<8> at most half of 2 / 255 of the block's largest weight or difference.
+  struct setting {
+    pith::any_codec<float, pith::seq_executor> codec;
+    pith::weight_form form;
+    double bound;
+  };
+  for (auto const& s : {setting{pith::identity(), pith::weight_form::whole, 0},
+                        setting{pith::cast<pith::bfloat16>(), pith::weight_form::whole, 16 * 0x1p-8},
+                        setting{pith::block_int<8>(), pith::weight_form::whole, 16 * 0x1p-7},
+                        setting{pith::identity(), pith::weight_form::difference, 16 * 0x1p-23},
+                        setting{pith::block_int<8>(), pith::weight_form::difference, 16 * 0x1p-7 / 8}}) {
+    CAPTURE(s.codec.name());
+    auto received = std::vector<std::vector<float>>(4);
+    on_ranks<float>(
+        4, pith::sharding::equal(), s.codec, {.weights = s.form, .check_interval = 1}, [&](auto& comm, auto& exchange) {
+          auto exact = sixteenths(exchange.weights().size(), 0);
+          auto weights = exact;
+          for (int step = 0; step < 10; ++step) {
+            auto g = sixteenths(weights.size(), comm.rank(), step);
+            exchange.begin(g);
+            exchange.ready(3);
+            exchange.wait();
+            for_each_own(exchange, [&](std::uint64_t i) { weights[i] = exact[i] -= g[i] / 64; });
+            exchange.all_gather(weights);
+            double worst = 0;
+            for_each_own(exchange, [&](std::uint64_t i) {
+              worst = std::max(worst, std::abs(static_cast<double>(weights[i]) - static_cast<double>(exact[i])));
+            });
+            CHECK(worst <= s.bound);
+          }
+          received[comm.rank()] = weights;
+        });
+    replicated_mean(received);
+  }
+}
+
+TEST_CASE("the first all-gather of differences is exact, and so is one after send_exact_next") {
+  on_ranks<float>(2, pith::sharding::rows(), pith::block_int<4>(), {.weights = pith::weight_form::difference},
+                  [&](auto&, auto& exchange) {
+                    auto const exact = sixteenths(exchange.weights().size(), 0);
+                    auto weights = exact;
+                    exchange.all_gather(weights);
+                    CHECK(same_bytes(weights, exact));
+                    for (auto& w : weights) w = w * 1.01f + 0.001f;
+                    auto const next = weights;
+                    exchange.all_gather(weights);
+                    CHECK(!same_bytes(weights, next));
+                    weights = next;
+                    exchange.send_exact_next();
+                    exchange.all_gather(weights);
+                    CHECK(same_bytes(weights, next));
+                  });
+}
+
+TEST_CASE("a checksum finds weights that differ, on all ranks") {
+  pith::run_ranks(3, [](pith::thread_communicator comm) {
+    auto exchange =
+        pith::make_sharded_exchange<float>(pith::seq, comm, {{"w", {100}}}, pith::reduce_scatter(pith::qsgd<8>()),
+                                           receiver_dependent(), {.check_interval = 2});
+    own_rank = comm.rank();
+    auto weights = sixteenths(100, 0);
+    CHECK_NOTHROW(exchange.all_gather(weights));
+    CHECK_THROWS_WITH_AS(exchange.all_gather(weights),
+                         "pith::sharded_exchange: rank 1 differs from rank 0 in the weights after all_gather 2",
+                         pith::agreement_error);
+  });
+}
+
+TEST_CASE("all_gather refuses weights of another size") {
+  auto comm = pith::self_communicator();
+  auto exchange =
+      pith::make_sharded_exchange<float>(pith::seq, comm, {{"w", {100}}}, pith::identity(), pith::identity());
+  auto weights = std::vector<float>(99);
+  CHECK_THROWS_WITH_AS(exchange.all_gather(weights),
+                       "pith::sharded_exchange::all_gather: weights must have 100 elements, got 99",
+                       std::invalid_argument);
+}
+
+TEST_CASE("a resumed job on another number of ranks keeps the residuals") {
+  auto saved = std::vector<std::vector<std::byte>>(4);
+  on_ranks<float>(4, pith::sharding::equal(), pith::identity(), {}, [&](auto& comm, auto& exchange) {
+    auto g = sixteenths(exchange.gradients().size(), comm.rank());
+    exchange.reduce_scatter_mean(g);
+    saved[comm.rank()] = exchange.gradients().export_state();
+  });
+  auto const resumed = pith::reshard(saved, 2);
+  on_ranks<float>(2, pith::sharding::equal(), pith::identity(), {}, [&](auto& comm, auto& exchange) {
+    CHECK_NOTHROW(exchange.gradients().import_state(resumed[comm.rank()]));
+    CHECK(exchange.gradients().fed_back(0).size() == 37 * 24);
+  });
+}
+
+TEST_CASE("codecs that give whole means, and weight codecs with state, are refused") {
+  auto comm = pith::self_communicator();
+  auto const make = [&](auto const& of_gradients, auto const& of_weights) {
+    return pith::make_sharded_exchange<float>(pith::seq, comm, {{"w", pith::matrix(20, 20)}}, of_gradients, of_weights);
+  };
+  CHECK_THROWS_WITH_AS(make(pith::ef(pith::power_sgd(2)), pith::identity()),
+                       "pith::sharded_exchange: the codec of tensor \"w\" must contain reduce_scatter, as "
+                       "ef(reduce_scatter(c)), got ef(power_sgd(2))",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(make(pith::reduce_scatter(pith::qsgd<8>()), pith::ef(pith::qsgd<8>())),
+                       "pith::all_gather_shards: codec must have no state, got ef(qsgd<8>): put feedback around the "
+                       "exchange, ef(all_gather_shards(c, ...))",
+                       std::invalid_argument);
+}
