@@ -426,3 +426,9 @@ TEST_CASE("a codec whose name could not be parsed again is refused") {
                        "pith::parse: the codec's name must have at most 1024 characters, got 1438",
                        std::invalid_argument);
 }
+
+TEST_CASE("a codec_text converts to the codec of each element type") {
+  auto const codec = pith::any_codec<float, pith::seq_executor>(pith::codec_text{"ef(top_k(0.1)|qsgd<8>)"});
+  CHECK(codec.name() == "ef(top_k(0.1)|qsgd<8>)");
+  static_assert(std::convertible_to<pith::codec_text, pith::any_codec<pith::bfloat16, pith::seq_executor>>);
+}

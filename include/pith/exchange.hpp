@@ -17,6 +17,7 @@
 #include <pith/exchange/codec_policy.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exchange/mean_norm.hpp>
+#include <pith/exchange/mixed_exchange.hpp>
 #include <pith/exchange/reduce_scatter_mean.hpp>
 #include <pith/exchange/report_lines.hpp>
 #include <pith/exchange/reshard.hpp>

@@ -7,6 +7,7 @@
 #include <pith/registry/policies.hpp>
 #include <pith/registry/stages.hpp>
 
+#include <string>
 #include <string_view>
 
 namespace pith { inline namespace PITH_ABI {
@@ -39,5 +40,16 @@ template <real In, executor E>
 any_codec<In, E> parse(E const&, std::string_view text) {
   return parse<In, E>(text);
 }
+
+/// The text of a codec, which converts to the codec for any element type and executor. A policy of mixed_exchange may
+/// return it.
+struct codec_text {
+  std::string text;
+
+  template <real In, executor E>
+  operator any_codec<In, E>() const {
+    return parse<In, E>(text);
+  }
+};
 
 }}  // namespace pith::PITH_ABI

@@ -56,6 +56,17 @@ constexpr bool is_narrow(element_kind kind) { return kind == element_kind::f16 |
 
 namespace detail {
 
+/// The name of a kind of gradients.
+constexpr char const* name_of(element_kind kind) {
+  switch (kind) {
+    case element_kind::f32: return element_name<float>();
+    case element_kind::f64: return element_name<double>();
+    case element_kind::f16: return element_name<half>();
+    case element_kind::bf16: return element_name<bfloat16>();
+    default: return "unknown";
+  }
+}
+
 /// Calls f with a span of the data, whose elements have the type of `kind`.
 template <memory_space Space, class F>
 auto with_elements(element_kind kind, void* data, std::size_t n, F const& f) {

@@ -444,14 +444,14 @@ class gradient_exchange {
 
   /// The report of a tensor, without the seconds that are measured per tensor bucket.
   tensor_report report_of(std::size_t tensor, double wire_bytes) const {
-    auto const& [name, dims] = tensors()[tensor];
+    auto const& spec = tensors()[tensor];
     auto const ranks = engine_->pipeline.comm().size();
-    auto const dense =
-        detail::messages_of(transport::all_reduce_sum, static_cast<double>(dims.n * sizeof(In)), ranks, subgroup());
+    auto const dense = detail::messages_of(transport::all_reduce_sum, static_cast<double>(spec.dims.n * sizeof(In)),
+                                           ranks, subgroup());
     auto row = tensor_report();
-    row.name = name;
+    row.name = spec.name;
     row.bucket = bucket_of(tensor);
-    row.elements = dims.n;
+    row.elements = spec.dims.n;
     row.dense_bytes = dense.count * dense.bytes;
     row.wire_bytes = wire_bytes;
     row.ready_seconds = std::chrono::duration<double>(engine_->ready.times()[tensor]).count();

@@ -60,16 +60,6 @@ void require_wire(bool holds, Parts const&... parts) {
   if (!holds) throw wire_error(sentence("wire::", parts...));
 }
 
-inline char const* name_of(element_kind kind) {
-  switch (kind) {
-    case element_kind::f32: return element_name<float>();
-    case element_kind::f64: return element_name<double>();
-    case element_kind::f16: return element_name<half>();
-    case element_kind::bf16: return element_name<bfloat16>();
-    default: return "unknown";
-  }
-}
-
 /// Makes untrusted bytes printable for an error message: shortens the text and replaces unprintable characters.
 inline std::string printable(std::string_view bytes) {
   auto shown = std::string(bytes.substr(0, 80));

@@ -34,8 +34,8 @@ template <class Codec>
 std::vector<std::string> described(std::vector<tensor_spec> const& tensors, std::vector<Codec> const& codecs) {
   auto all = std::vector<std::string>();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    auto const& [name, dims] = tensors[i];
-    all.push_back(text('"', name, "\" of ", shape_words(dims), ", codec ", codecs[i].name()));
+    auto const& t = tensors[i];
+    all.push_back(text('"', t.name, "\" of ", shape_words(t.dims), ", codec ", codecs[i].name()));
   }
   return all;
 }
@@ -89,10 +89,10 @@ std::string state_words(Tensors& model, typename Tensors::change& next, unsigned
   auto words = text(exchange_word, '\n', rank_line(rank, model.ranks()), "\nseed ", seed, "\nelements of ",
                     element_name<In>(), '\n');
   for (std::size_t i = 0; i < model.specs().size(); ++i) {
-    auto const& [name, dims] = model.specs()[i];
+    auto const& t = model.specs()[i];
     auto fields = field_describer();
     model.fields(i, next, fields);
-    words += tensor_line(text('"', name, "\" of ", dims.n, " elements in ", dims.rows, " rows, codec ",
+    words += tensor_line(text('"', t.name, "\" of ", t.dims.n, " elements in ", t.dims.rows, " rows, codec ",
                               without_sizes(next.codecs[i].name()))) +
              '\n' + fields.lines;
   }

@@ -49,6 +49,9 @@ class exchanged_tensors {
       : specs_(std::move(specs)), ranks_(ranks), gradients_(specs_.size()), steps_(exec, specs_.size()) {
     auto steps = std::vector<std::uint64_t*>();
     for (std::size_t i = 0; i < specs_.size(); ++i) {
+      require(specs_[i].kind == element_kind::bytes || specs_[i].kind == kind_of<In>(), "gradient_exchange: tensor \"",
+              specs_[i].name, "\" must have elements of ", element_name<In>(), ", got ", name_of(specs_[i].kind),
+              ": use mixed_exchange for several types");
       codecs_.push_back(static_cast<codec_type>(policy(specs_[i])));
       size_ += specs_[i].dims.n;
       states_.push_back(make_state<In>(exec, codecs_[i], specs_[i].dims, {seed, static_cast<std::uint32_t>(i), rank}));

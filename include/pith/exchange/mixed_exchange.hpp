@@ -1,0 +1,164 @@
+// pith/exchange/mixed_exchange.hpp — the exchange of a model whose gradients have several element types.
+#pragma once
+
+#include <pith/core/element.hpp>
+#include <pith/core/error.hpp>
+#include <pith/core/transfer.hpp>
+#include <pith/exchange/codec_policy.hpp>
+#include <pith/exchange/exchange_options.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
+#include <pith/exchange/tensor_spec.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace pith { inline namespace PITH_ABI {
+
+/// Exchanges gradients of several element types, such as those of a bfloat16 model with float norms. The tensors of one
+/// type have one gradient_exchange. The exchange of the type with the most bytes, the leader, overlaps with the backward
+/// pass. The other exchanges follow in wait(), so only one exchange at a time calls the communicator.
+///
+///   auto exchange = pith::make_mixed_exchange<float, pith::bfloat16>(exec, comm, tensors, policy);
+///   exchange.begin();
+///   exchange.ready(i, gradient);   // a span with elements of tensors[i].kind
+///   exchange.wait();
+///
+///   requires    tensors whose `kind` is that of a type In; and a codec or policy whose result converts to
+///               any_codec<In, E> for each In, such as a codec constructed in C++, matrices(codec), or
+///               codec_text (parse.hpp)
+///   state       that of each type's exchange: of<In>().export_state()
+///   complexity  as one gradient_exchange per type. Each type has messages of its own
+///   errors      as gradient_exchange; std::invalid_argument, before any change, if a span does not fit its tensor
+template <executor E, class Comm, real... In>
+class mixed_exchange {
+ public:
+  template <class Policy>
+  mixed_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
+                 exchange_options const& options = {})
+      : tensors_(checked(std::move(tensors))),
+        exchanges_{
+            gradient_exchange<In, E, Comm>(exec, comm, tensors_of<In>(), detail::policy_of<In, E>(policy), options)...},
+        is_ready_(tensors_.size()) {
+    auto counts = std::array<std::size_t, sizeof...(In)>();
+    for (auto const& t : tensors_) numbers_.push_back(counts[type_of(t)]++);
+    auto const bytes = std::array{of<In>().size() * sizeof(In)...};
+    leader_ = kinds[static_cast<std::size_t>(std::ranges::max_element(bytes) - bytes.begin())];
+  }
+
+  std::vector<tensor_spec> const& tensors() const { return tensors_; }
+  /// The exchange of one element type, for its report, state and codecs, between steps.
+  template <real T>
+  gradient_exchange<T, E, Comm>& of() {
+    return std::get<gradient_exchange<T, E, Comm>>(exchanges_);
+  }
+  /// The number of a tensor among those of its element type.
+  std::size_t number_of(std::size_t tensor) const { return numbers_.at(tensor); }
+
+  /// Begins a step, as gradient_exchange::begin(weight).
+  void begin(double weight = 1) {
+    (of<In>().require_begin(of<In>().size(), weight), ...);
+    weight_ = weight;
+    is_ready_.assign(tensors_.size(), false);
+    (std::get<waiting<In>>(waiting_).clear(), ...);
+    for_leader([this](auto& leader) { leader.begin(weight_); });
+  }
+  /// Sets the address of a tensor's gradient, and marks this gradient as written. Until wait() returns, only the exchange
+  /// may access the gradient.
+  template <real T>
+  void ready(std::size_t tensor, span_on<E, T> gradient) {
+    static constexpr auto* call = "mixed_exchange::ready";
+    for_leader([](auto& leader) { leader.require_step("ready"); });
+    detail::require(tensor < tensors_.size(), call, ": tensor must be below ", tensors_.size(), ", got ", tensor);
+    auto const& t = tensors_[tensor];
+    detail::require(t.kind == kind_of<T>(), call, ": the gradient of tensor \"", t.name, "\" must have elements of ",
+                    detail::name_of(t.kind), ", got ", element_name<T>());
+    detail::require(!is_ready_[tensor], call, ": the gradient of tensor \"", t.name, "\" is already ready");
+    detail::require_values(call, "gradient", t.dims.n, gradient);
+    if (leader_ == t.kind) {
+      of<T>().ready(numbers_[tensor], gradient);
+    } else {
+      std::get<waiting<T>>(waiting_).push_back({numbers_[tensor], gradient});
+    }
+    is_ready_[tensor] = true;
+  }
+  /// Ends the step, in which all gradients are ready. Returns when all gradients are means.
+  void wait() {
+    for_leader([](auto& leader) { leader.require_step("wait"); });
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      detail::require(is_ready_[i], "mixed_exchange: wait() needs the gradient of tensor ", i, ", \"", tensors_[i].name,
+                      "\": call ready(", i, ", gradient) first");
+    }
+    for_leader([](auto& leader) { leader.wait(); });
+    (exchange_waiting<In>(), ...);
+  }
+
+ private:
+  /// A gradient that waits until the leader's exchange has ended.
+  template <real T>
+  struct waiting_gradient {
+    std::size_t number;
+    span_on<E, T> gradient;
+  };
+  template <real T>
+  using waiting = std::vector<waiting_gradient<T>>;
+
+  static constexpr auto kinds = std::array{kind_of<In>()...};
+
+  static std::size_t type_of(tensor_spec const& tensor) {
+    return static_cast<std::size_t>(std::ranges::find(kinds, tensor.kind) - kinds.begin());
+  }
+  static std::vector<tensor_spec> checked(std::vector<tensor_spec> tensors) {
+    for (auto const& t : tensors) {
+      detail::require(type_of(t) < kinds.size(), "mixed_exchange: the kind of tensor \"", t.name,
+                      "\" must be that of a type of the exchange, got ", detail::name_of(t.kind));
+    }
+    return tensors;
+  }
+  template <real T>
+  std::vector<tensor_spec> tensors_of() const {
+    auto own = std::vector<tensor_spec>();
+    for (auto const& t : tensors_)
+      if (t.kind == kind_of<T>()) own.push_back(t);
+    return own;
+  }
+
+  template <class F>
+  void for_leader(F const& f) {
+    (for_leader<In>(f), ...);
+  }
+  template <real T, class F>
+  void for_leader(F const& f) {
+    if (leader_ == kind_of<T>()) f(of<T>());
+  }
+  template <real T>
+  void exchange_waiting() {
+    if (leader_ == kind_of<T>()) return;
+    of<T>().begin(weight_);
+    for (auto const& one : std::get<waiting<T>>(waiting_)) of<T>().ready(one.number, one.gradient);
+    of<T>().wait();
+  }
+
+  std::vector<tensor_spec> tensors_;
+  std::tuple<gradient_exchange<In, E, Comm>...> exchanges_;
+  std::tuple<waiting<In>...> waiting_;
+  std::vector<bool> is_ready_;
+  std::vector<std::size_t> numbers_;  ///< the number of each tensor among those of its element type
+  element_kind leader_ = element_kind::bytes;
+  double weight_ = 1;
+};
+
+/// Makes a mixed_exchange for gradients of the types In, with a codec policy or one codec.
+template <real... In, executor E, class Comm, class Policy>
+auto make_mixed_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
+                         exchange_options const& options = {}) {
+  (explain_codec_policy<Policy, In, E>(), ...);
+  if constexpr ((detail::codec_or_policy<Policy, In, E> && ...))
+    return mixed_exchange<E, Comm, In...>(exec, comm, std::move(tensors), policy, options);
+}
+
+}}  // namespace pith::PITH_ABI
