@@ -7,6 +7,8 @@
 //                     x_one: over one tensor of their size; copied_a_tensor: the difference per tensor
 //   transformer/CODEC, small/CODEC    the same for a transformer's 292 tensors, and for 325 of 1 to 4096 elements
 //   mean/CODEC        all_reduce_mean of 2^22 elements on one rank; x_parts: over compress and decompress
+//   sharded/CODEC     reduce_scatter of 2^22 elements on one of four ranks; x_parts: over compress, and the mean of four
+//                     payloads of a quarter of the elements
 //   memory/CODEC      bytes per element of workspace, state and payload, for 2^22 elements
 #include "report.hpp"
 #include "resnet50.hpp"
@@ -176,7 +178,19 @@ bench::row exchange_model(std::string const& text, model const& of, gradient con
            {"copied_a_tensor", floats_copied(memory, more) / static_cast<double>(of.tensors.size())}}};
 }
 
+/// A rank of four, which receives its own pieces in place of those of the others.
+struct rank_of_four : pith::self_communicator {
+  unsigned size() const { return 4; }
+
+  template <pith::executor E>
+  pith::completed all_to_all(E const& exec, pith::span_on<E, std::byte const> mine, pith::span_on<E, std::byte> all) {
+    exec.copy(all.data(), mine.data(), mine.size());
+    return {};
+  }
+};
+
 /// all_reduce_mean of one tensor, with its buffers and state.
+template <class Comm>
 class mean_of_one {
  public:
   mean_of_one(std::string const& text, pith::shape const& dims)
@@ -192,7 +206,7 @@ class mean_of_one {
  private:
   using codec_type = pith::any_codec<float, pith::seq_executor>;
 
-  pith::self_communicator comm_;
+  Comm comm_;
   codec_type codec_;
   pith::codec_state<float, codec_type, pith::seq_executor> state_;
   pith::buffer<std::byte, pith::seq_executor> scratch_;
@@ -200,7 +214,7 @@ class mean_of_one {
 
 bench::row exchange_tensor(std::string const& text, exchanged const& work, beside_memcpy const& time) {
   auto const dims = bench::matrix_of(log2n);
-  auto mean = mean_of_one(text, dims);
+  auto mean = mean_of_one<pith::self_communicator>(text, dims);
   auto parts = bench::subject<float, pith::seq_executor>(pith::seq, text, dims, 1);
   auto const both = [&](auto x) {
     parts.encode(0, x);
@@ -211,6 +225,40 @@ bench::row exchange_tensor(std::string const& text, exchanged const& work, besid
   return {"mean/" + text,
           times[0].median,
           {{"x_memcpy", floats_copied(memory, times[0].median) / n}, {"x_parts", times[0].median / times[1].median}}};
+}
+
+/// The text of a reduce_scatter by this codec, whose feedback remains outermost.
+std::string scattered(std::string const& text) {
+  auto const is_fed_back = text.starts_with("ef(");
+  auto const inner = is_fed_back ? text.substr(3, text.size() - 4) : text;
+  return is_fed_back ? "ef(reduce_scatter(" + inner + "))" : "reduce_scatter(" + inner + ")";
+}
+
+bench::row exchange_shards(std::string const& text, exchanged const& work, beside_memcpy const& time) {
+  auto const dims = pith::vector(std::uint64_t{1} << log2n), quarter = pith::vector(dims.n / 4);
+  auto mean = mean_of_one<rank_of_four>(scattered(text), dims);
+  auto whole = bench::subject<float, pith::seq_executor>(pith::seq, text, dims, 1);
+  auto part = bench::subject<float, pith::seq_executor>(pith::seq, text, quarter, 1);
+  auto const all = normal_gradient(dims.n);
+  part.encode(0, all.view().first(quarter.n));
+  part.gather(0);
+  auto const both = [&](auto x) {
+    whole.encode(0, x);
+    part.decode_ranks(0, x.first(quarter.n));
+  };
+  auto const [times, memory] = time({work.by([&](auto x) { mean(x); }), work.by(both)});
+  auto const n = static_cast<double>(dims.n);
+  return {"sharded/" + text,
+          times[0].median,
+          {{"x_memcpy", floats_copied(memory, times[0].median) / n}, {"x_parts", times[0].median / times[1].median}}};
+}
+
+/// Codecs of blocks, quantizers and selections, with and without feedback.
+std::vector<std::string> sharded_codecs(options const& o) {
+  if (!o.codecs.empty()) return o.codecs;
+  return {"block_int<8>", "ef(block_int<8>)", "block_int<4>(32)", "ef(block_int<4>(32))",
+          "qsgd<8>",      "ef(qsgd<8>)",      "scaled_sign",      "ef(scaled_sign)",
+          "top_k(0.01)",  "ef(top_k(0.01))",  "cast<bfloat16>"};
 }
 
 bench::row memory(std::string const& text) {
@@ -234,6 +282,7 @@ void measure_all(options const& o) {
   auto const values = normal_gradient(std::size_t{1} << log2n);
   auto const work = exchanged(values, time.sets());
   for (auto const& text : codecs(o)) bench::print(exchange_tensor(text, work, time));
+  for (auto const& text : sharded_codecs(o)) bench::print(exchange_shards(text, work, time));
   for (auto const& text : codecs(o)) bench::print(memory(text));
 }
 

@@ -209,6 +209,24 @@ TEST_CASE("a state of one number of ranks and sizes is imported with another") {
   });
 }
 
+TEST_CASE("a weighted mean reaches the owners of shards") {
+  pith::run_ranks(3, [](pith::thread_communicator comm) {
+    auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"w", {10}}}, pith::reduce_scatter(pith::identity()),
+                                               {.is_weighted = true});
+    auto x = sixteenths(10, comm.rank());
+    exchange.all_reduce_mean(pith::span<float>(x), comm.rank() == 1 ? 3 : comm.rank());
+    auto const first = pith::sharding::equal().first({10}, 3, comm.rank());
+    auto const end = pith::sharding::equal().first({10}, 3, comm.rank() + 1);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      // Weights 0, 3 and 2. No gradient exceeds 16. A term is rounded with its factor and its product, then the sum is,
+      // and the mean: four roundings of numbers of at most 16.
+      auto const mean =
+          (3 * static_cast<double>(sixteenths(10, 1)[i]) + 2 * static_cast<double>(sixteenths(10, 2)[i])) / 5;
+      CHECK(std::abs(static_cast<double>(x[i]) - (first <= i && i < end ? mean : 0)) <= 4 * 16 * 0x1p-24);
+    }
+  });
+}
+
 TEST_CASE("a rank sends (N - 1) / N of one payload") {
   pith::run_ranks(4, [](pith::thread_communicator comm) {
     auto const tensors = std::vector<pith::tensor_spec>{{"a", {4096}}, {"b", {100}}};

@@ -20,8 +20,9 @@ import time
 
 RANKS, STEPS = 4, 12
 FAULTS = ["kill", "stop", "exit", "throw", "slow"]
-CODECS = ["ef(top_k(0.1)|qsgd<8>)", "ef(power_sgd(2))", "ef(two_shot(scaled_sign,ef(scaled_sign)))", "identity",
-          "ef(ring(qsgd<8>),unverified)", "g_top_k(0.1)", "ef(hierarchical(qsgd<8>,ef(top_k(0.1)),2))"]
+CODECS = ["ef(top_k(0.1)|qsgd<8>)", "ef(power_sgd(2))", "ef(two_shot(scaled_sign,ef(scaled_sign)))",
+          "ef(reduce_scatter(qsgd<8>))", "identity", "ef(ring(qsgd<8>),unverified)", "g_top_k(0.1)",
+          "ef(hierarchical(qsgd<8>,ef(top_k(0.1)),2))"]
 TIMEOUT, PATIENCE = 0.5, 60.0  # seconds of a call of a job that loses a rank, and of any other
 SLACK = 10.0  # seconds that a machine with other work may be late
 PAUSE = 0.3  # seconds that a slow rank stands still

@@ -156,10 +156,12 @@ TEST_CASE("a checksum finds weights that differ, on all ranks") {
   });
 }
 
-TEST_CASE("all_gather refuses weights of another size") {
+TEST_CASE("all_gather refuses weights of another size, and shard() a tensor that does not exist") {
   auto comm = pith::self_communicator();
   auto exchange =
       pith::make_sharded_exchange<float>(pith::seq, comm, {{"w", {100}}}, pith::identity(), pith::identity());
+  CHECK_THROWS_WITH_AS(exchange.shard(1), "pith::sharded_exchange::shard: tensor must be below 1, got 1",
+                       std::invalid_argument);
   auto weights = std::vector<float>(99);
   CHECK_THROWS_WITH_AS(exchange.all_gather(weights),
                        "pith::sharded_exchange::all_gather: weights must have 100 elements, got 99",

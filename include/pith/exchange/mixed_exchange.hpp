@@ -57,7 +57,10 @@ class mixed_exchange {
     return std::get<gradient_exchange<T, E, Comm>>(exchanges_);
   }
   /// The number of a tensor among those of its element type.
-  std::size_t number_of(std::size_t tensor) const { return numbers_.at(tensor); }
+  std::size_t number_of(std::size_t tensor) const {
+    require_tensor("number_of", tensor);
+    return numbers_[tensor];
+  }
 
   /// Begins a step, as gradient_exchange::begin(weight).
   void begin(double weight = 1) {
@@ -73,7 +76,7 @@ class mixed_exchange {
   void ready(std::size_t tensor, span_on<E, T> gradient) {
     static constexpr auto* call = "mixed_exchange::ready";
     for_leader([](auto& leader) { leader.require_step("ready"); });
-    detail::require(tensor < tensors_.size(), call, ": tensor must be below ", tensors_.size(), ", got ", tensor);
+    require_tensor("ready", tensor);
     auto const& t = tensors_[tensor];
     detail::require(t.kind == kind_of<T>(), call, ": the gradient of tensor \"", t.name, "\" must have elements of ",
                     detail::name_of(t.kind), ", got ", element_name<T>());
@@ -109,6 +112,10 @@ class mixed_exchange {
 
   static constexpr auto kinds = std::array{kind_of<In>()...};
 
+  void require_tensor(char const* call, std::size_t tensor) const {
+    detail::require(tensor < tensors_.size(), "mixed_exchange::", call, ": tensor must be below ", tensors_.size(),
+                    ", got ", tensor);
+  }
   static std::size_t type_of(tensor_spec const& tensor) {
     return static_cast<std::size_t>(std::ranges::find(kinds, tensor.kind) - kinds.begin());
   }

@@ -92,7 +92,10 @@ class sharded_exchange {
 
   /// The shard of a tensor that this rank updates.
   pith::shard shard(std::size_t tensor) const {
-    auto const& dims = gradients_.tensors().at(tensor).dims;
+    auto const& tensors = gradients_.tensors();
+    detail::require(tensor < tensors.size(), "sharded_exchange::shard: tensor must be below ", tensors.size(), ", got ",
+                    tensor);
+    auto const& dims = tensors[tensor].dims;
     auto const* const rule = gradients_.codecs()[tensor].shards(dims);
     if (rule == nullptr) return {0, dims.n};
     auto const first = rule->first(dims, comm_.size(), comm_.rank());

@@ -69,7 +69,7 @@ class ReduceScatter:
     def _make_state(self, gradient, group):
         if group not in self._groups:
             self._groups[group] = ProcessGroup(group, self._timeout, gradient.device)
-        parameter = gradient.detach().requires_grad_()
+        parameter = gradient.new_empty(1).expand(gradient.shape).requires_grad_()  # a shape without memory
         state = State(self._groups[group], self._codec, [("module", parameter)], timeout=self._timeout, **self._options)
         if self._saved is not None:
             state.load_state_dict(self._saved)
