@@ -1,4 +1,4 @@
-// tests/collective/reduce_scatter_test.cpp — every rank receives the mean of its shard, and zeros elsewhere.
+// tests/collective/reduce_scatter_test.cpp — every rank receives the mean of its shard.
 #include <pith/adaptor/identity.hpp>
 #include <pith/collective/g_top_k.hpp>
 #include <pith/collective/reduce_scatter.hpp>
@@ -50,21 +50,17 @@ std::vector<pith::sharding> rules(std::uint64_t n, unsigned ranks) {
   return {pith::sharding::equal(), pith::sharding::rows(), pith::sharding(given)};
 }
 
-/// One tensor of the shards that the ranks received. Checks that all other elements are zero.
+/// One tensor of the shards that the ranks received.
 template <class In>
 std::vector<In> joined(std::vector<std::vector<In>> const& received, pith::sharding const& rule) {
   auto const ranks = static_cast<unsigned>(received.size());
   auto const dims = pith::shape{received[0].size()};
-  auto whole = std::vector<In>(dims.n);
-  std::size_t strangers = 0;
+  auto whole = std::vector<In>();
   for (unsigned r = 0; r < ranks; ++r) {
-    for (std::uint64_t i = 0; i < dims.n; ++i) {
-      auto const is_own = rule.first(dims, ranks, r) <= i && i < rule.first(dims, ranks, r + 1);
-      if (is_own) whole[i] = received[r][i];
-      strangers += !is_own && static_cast<float>(received[r][i]) != 0;
-    }
+    auto const first = rule.first(dims, ranks, r), end = rule.first(dims, ranks, r + 1);
+    whole.insert(whole.end(), received[r].data() + first, received[r].data() + end);
   }
-  CHECK(strangers == 0);
+  REQUIRE(whole.size() == dims.n);
   return whole;
 }
 
@@ -217,12 +213,12 @@ TEST_CASE("a weighted mean reaches the owners of shards") {
     exchange.all_reduce_mean(pith::span<float>(x), comm.rank() == 1 ? 3 : comm.rank());
     auto const first = pith::sharding::equal().first({10}, 3, comm.rank());
     auto const end = pith::sharding::equal().first({10}, 3, comm.rank() + 1);
-    for (std::size_t i = 0; i < x.size(); ++i) {
+    for (auto i = first; i < end; ++i) {
       // Weights 0, 3 and 2. No gradient exceeds 16. A term is rounded with its factor and its product, then the sum is,
       // and the mean: four roundings of numbers of at most 16.
       auto const mean =
           (3 * static_cast<double>(sixteenths(10, 1)[i]) + 2 * static_cast<double>(sixteenths(10, 2)[i])) / 5;
-      CHECK(std::abs(static_cast<double>(x[i]) - (first <= i && i < end ? mean : 0)) <= 4 * 16 * 0x1p-24);
+      CHECK(std::abs(static_cast<double>(x[i]) - mean) <= 4 * 16 * 0x1p-24);
     }
   });
 }

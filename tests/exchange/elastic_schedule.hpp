@@ -1,6 +1,7 @@
 // tests/exchange/elastic_schedule.hpp — random steps, losses and numbers of ranks, and what must be conserved through them.
 #pragma once
 
+#include <pith/collective/sharding.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exchange/reshard.hpp>
@@ -12,6 +13,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -34,7 +36,7 @@ struct codec_case {
   double decay = 0;
   std::size_t mean = 0, estimate = 0;  ///< the one is the mean of the other; 0: none
   unsigned places = 1;                 ///< ranks come in multiples of it
-  bool scatters = false;               ///< a rank receives its shard alone, and zeros elsewhere
+  std::optional<pith::sharding> rule = {};  ///< the rule by which a rank receives its shard alone
 };
 
 /// Every feedback policy, and every way in which a state is a rank's own.
@@ -57,8 +59,8 @@ inline std::vector<codec_case> const codec_cases = {
     {.codec = "ef(sign,signum_momentum(0.9),unverified)", .waiting = {}, .average = 1, .decay = 0.9},
     {.codec = "ef(top_k(0.2),no_feedback)", .waiting = {}},
     {"ef(two_shot(scaled_sign(8),ef(scaled_sign(8))))", {1, 2}},
-    {.codec = "ef(reduce_scatter(top_k(0.3)))", .waiting = {1}, .scatters = true},
-    {.codec = "ef(reduce_scatter(scaled_sign(8),rows))", .waiting = {1}, .scatters = true},
+    {.codec = "ef(reduce_scatter(top_k(0.3)))", .waiting = {1}, .rule = pith::sharding::equal()},
+    {.codec = "ef(reduce_scatter(scaled_sign(8),rows))", .waiting = {1}, .rule = pith::sharding::rows()},
     {.codec = "hierarchical(identity,ef(top_k(0.3)),2)", .waiting = {1}, .places = 2},
     {.codec = "hierarchical(identity,two_shot(identity,ef(scaled_sign(8))),2)", .waiting = {1}, .places = 2}};
 
@@ -81,6 +83,7 @@ class schedule {
   }
 
  private:
+  pith::shape dims() const { return {n_, n_ == 35 ? 5u : 1u}; }
   std::size_t below(std::size_t n) { return random_() % n; }
   std::size_t pick(std::vector<std::size_t> const& from) { return from[below(from.size())]; }
   unsigned any_ranks() { return what_.places * (1 + static_cast<unsigned>(below(8 / what_.places))); }
@@ -96,7 +99,7 @@ class schedule {
         mean[i] += (g[i] = static_cast<float>(below(101)) - 50) / static_cast<double>(ranks_);
     pith::run_ranks(ranks_, [&](pith::thread_communicator comm) {
       auto const codec = pith::parse<float>(what_.codec);
-      auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"w", {n_, n_ == 35 ? 5u : 1u}}}, codec);
+      auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"w", dims()}}, codec);
       if (!before.empty()) exchange.import_state(before[comm.rank()]);
       exchange.all_reduce_mean(gradients[comm.rank()]);
       states_[comm.rank()] = exchange.export_state();
@@ -108,8 +111,9 @@ class schedule {
   /// The mean that the ranks received, as one tensor.
   std::vector<float> received(std::vector<std::vector<float>> const& of_ranks) const {
     auto whole = of_ranks[0];
-    for (std::size_t r = 1; r < of_ranks.size() && what_.scatters; ++r)
-      for (std::size_t i = 0; i < n_; ++i) whole[i] += of_ranks[r][i];
+    for (unsigned r = 1; r < ranks_ && what_.rule; ++r)
+      for (auto i = what_.rule->first(dims(), ranks_, r); i < what_.rule->first(dims(), ranks_, r + 1); ++i)
+        whole[i] = of_ranks[r][i];
     return whole;
   }
   void expect(numbers const& gradient, std::vector<float> const& received, job const& before) {

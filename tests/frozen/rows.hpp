@@ -1,6 +1,7 @@
 // tests/frozen/rows.hpp — digests of all bytes that a codec makes: rows of tests/data/frozen/rows.txt.
 #pragma once
 
+#include <pith/collective/sharding.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/all_reduce_mean.hpp>
 
@@ -103,6 +104,14 @@ void add_steps(E const& exec, C const& codec, pith::shape dims, digest& payloads
   }
 }
 
+/// Sets the elements that a rank did not receive to zero.
+template <class In, class Comm>
+void clear_other_shards(pith::sharding const& rule, pith::shape const& dims, Comm const& comm, std::vector<In>& x) {
+  auto const first = rule.first(dims, comm.size(), comm.rank()), end = rule.first(dims, comm.size(), comm.rank() + 1);
+  for (std::uint64_t i = 0; i < x.size(); ++i)
+    if (i < first || i >= end) x[i] = In();
+}
+
 /// Exchanges on one rank and returns a digest of its means and states.
 template <class In, pith::executor E, class C, class Comm>
 std::uint64_t exchanged(E const& exec, C const& codec, pith::shape dims, Comm& comm) {
@@ -115,6 +124,7 @@ std::uint64_t exchanged(E const& exec, C const& codec, pith::shape dims, Comm& c
     auto ws = pith::workspace_on<E>(pith::span<std::byte>(scratch));
     auto x = gradient<In>(dims.n, step, comm.rank());
     pith::all_reduce_mean<In>(exec, comms, codec, pith::span<In>(x), state, ws);
+    if (auto const* const rule = codec.shards(dims)) clear_other_shards(*rule, dims, comm, x);
     made.add(x);
     state.fields(fields);
   }

@@ -54,7 +54,7 @@ struct codec_traits {
   /// uses the rounds of this collective. The collective reads the gradient only in `produce`, and can return a rank's
   /// own share.
   bool sums_in_chains = false;
-  /// Only one rank receives each element of the mean. The other ranks receive zero.
+  /// Only one rank receives each element of the mean. On the other ranks, the element is unspecified.
   bool scatters = false;
   /// The form in which the emitted values may be summed. A summable codec has no side information.
   sum_form sums = sum_form::none;

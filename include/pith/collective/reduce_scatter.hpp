@@ -16,7 +16,7 @@ namespace pith { inline namespace PITH_ABI {
 
 /// Divides a tensor into shards, one per rank. Each rank encodes its gradient shard by shard, and sends shard r to rank
 /// r. Rank r decodes shard r of all gradients, and writes their mean to its shard of the gradient. The elements of
-/// other shards become zero. A rank sends (N - 1) / N times the payload of the tensor.
+/// other shards then have unspecified values. A rank sends (N - 1) / N times the payload of the tensor.
 ///
 ///   requires    a C without state and without rounds of its own (std::invalid_argument), so no power_sgd and no
 ///               two_shot; a communicator with all_to_all. Each shard is encoded as a separate vector. So a sparsifier
@@ -24,7 +24,7 @@ namespace pith { inline namespace PITH_ABI {
 ///               a shard
 ///   state       none. In error_feedback(reduce_scatter(c)), the residual has n elements on each rank, and is the rank's
 ///               own compression error of all shards
-///   complexity  one transfer; encodes n elements, decodes N payloads of n / N elements, and writes n elements
+///   complexity  one transfer; encodes n elements, and decodes N payloads of n / N elements
 ///   properties  outside an exchange, reduce_scatter behaves as the codec C
 ///   reference   Rajbhandari, Rasley, Ruwase and He, ZeRO, SC 2020; quantized as in Wang et al., ZeRO++, 2023
 template <class C>
@@ -98,10 +98,8 @@ class reduce_scatter : public detail::codec_exchange<C> {
   void absorb(context<In, E> const& cx, unsigned, received_on<E> in, values_on<E, In> x, auto& replicated,
               auto&) const {
     auto const all = over(cx.dims, cx.ranks);
-    auto const first = all.first(cx.id.rank), own = all.dims(cx.id.rank).n, end = first + own;
-    cx.exec.fill(x.data, std::byte{}, value_bytes<In>(first));
-    cx.exec.fill(x.data + end, std::byte{}, value_bytes<In>(cx.dims.n - end));
-    detail::decode_part_mean(wrapped(), cx, all, in, values_on<E, In>{x.data + first, own}, codec_part(replicated));
+    auto const own = values_on<E, In>{x.data + all.first(cx.id.rank), all.dims(cx.id.rank).n};
+    detail::decode_part_mean(wrapped(), cx, all, in, own, codec_part(replicated));
   }
   template <real In, executor E>
     requires codec<C, In, E>

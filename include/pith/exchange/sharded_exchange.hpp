@@ -57,7 +57,7 @@ struct shard {
 ///
 ///   exchange.begin(gradients);      // as gradient_exchange
 ///   exchange.ready(i);
-///   exchange.wait();                // the elements of shard(i) of gradient i are means; its other elements are zero
+///   exchange.wait();                // shard(i) of gradient i contains means; its other elements are unspecified
 ///   exchange.all_gather(weights);   // on return, the weights are bitwise equal on all ranks
 ///
 ///   requires    gradient codecs that contain reduce_scatter, such as ef(reduce_scatter(c)), or are lossless for their

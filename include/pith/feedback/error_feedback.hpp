@@ -268,6 +268,8 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
                    auto& replicated, auto& local) const {
     auto const mean = way == feedback_way::after_mean ? cx.ws.template take<accum<In>>(cx.dims.n)  // x is still g
                                                       : detail::widened<In, E>(x, cx.ws);
+    if constexpr (traits_of<C>.scatters && !std::same_as<In, accum<In>>)  // nothing remains unsent of other shards
+      cx.exec.fill(mean.data, std::byte{}, value_bytes<accum<In>>(cx.dims.n));
     detail::absorb<accum<In>>(codec_, wide(cx), round, in, mean, codec_part(replicated), codec_part(local));
     if (way == feedback_way::unchanged) return detail::narrow<In>(cx.exec, mean, x);
     if constexpr (!always_one_pass<In, E>) {
