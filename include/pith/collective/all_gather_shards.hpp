@@ -3,13 +3,12 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/rounds.hpp>
-#include <pith/collective/detail/codec_exchange.hpp>
+#include <pith/collective/detail/shard_exchange.hpp>
 #include <pith/collective/sharding.hpp>
 #include <pith/collective/tensor_parts.hpp>
 
 #include <concepts>
 #include <cstddef>
-#include <string>
 #include <utility>
 
 namespace pith { inline namespace PITH_ABI {
@@ -25,27 +24,15 @@ namespace pith { inline namespace PITH_ABI {
 ///   properties  outside an exchange, all_gather_shards behaves as the codec C
 ///   reference   Rajbhandari, Rasley, Ruwase and He, ZeRO, SC 2020; quantized as in Wang et al., ZeRO++, 2023
 template <class C>
-class all_gather_shards : public detail::codec_exchange<C> {
-  using base = detail::codec_exchange<C>;
-  using base::codec_part, base::wrapped;
+class all_gather_shards : public detail::shard_exchange<C> {
+  using base = detail::shard_exchange<C>;
+  using base::codec_part, base::over, base::wrapped;
 
  public:
   template <std::same_as<C> T>  // exactly C, without a conversion: see the constructor of adaptor
   explicit all_gather_shards(T codec, sharding rule = sharding::equal())
-      : base("all_gather_shards", std::move(codec)), rule_(std::move(rule)) {}
+      : base("all_gather_shards", std::move(codec), std::move(rule)) {}
 
-  std::string name() const { return rule_.name_of("all_gather_shards", wrapped().name()); }
-
-  template <class In, executor E>
-  auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
-    return base::template replicated_with<In>(exec, id, dims);
-  }
-  template <class In, executor E>
-  auto make_local(E const& exec, shape const& dims) const {
-    return base::template local_with<In>(exec, dims);
-  }
-
-  unsigned rounds(shape const&, unsigned) const { return 1; }
   template <class In>
   transfer round(unsigned, shape const& dims, unsigned ranks) const {
     return {transport::all_gather, element_kind::bytes, detail::part_bytes<In>(wrapped(), over(dims, ranks))};
@@ -71,14 +58,6 @@ class all_gather_shards : public detail::codec_exchange<C> {
               auto&) const {
     detail::decode_parts(wrapped(), cx, over(cx.dims, cx.ranks), in, x, codec_part(replicated));
   }
-
- private:
-  detail::tensor_shards over(shape const& dims, unsigned ranks) const {
-    rule_.require_fit("all_gather_shards", dims, ranks);
-    return {rule_, dims, ranks};
-  }
-
-  sharding rule_;
 };
 
 template <class C>

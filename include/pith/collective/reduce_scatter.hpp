@@ -3,13 +3,12 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/rounds.hpp>
-#include <pith/collective/detail/codec_exchange.hpp>
+#include <pith/collective/detail/shard_exchange.hpp>
 #include <pith/collective/sharding.hpp>
 #include <pith/collective/tensor_parts.hpp>
 
 #include <concepts>
 #include <cstddef>
-#include <string>
 #include <utility>
 
 namespace pith { inline namespace PITH_ABI {
@@ -28,31 +27,21 @@ namespace pith { inline namespace PITH_ABI {
 ///   properties  outside an exchange, reduce_scatter behaves as the codec C
 ///   reference   Rajbhandari, Rasley, Ruwase and He, ZeRO, SC 2020; quantized as in Wang et al., ZeRO++, 2023
 template <class C>
-class reduce_scatter : public detail::codec_exchange<C> {
-  using base = detail::codec_exchange<C>;
-  using base::codec_part, base::wrapped;
+class reduce_scatter : public detail::shard_exchange<C> {
+  using base = detail::shard_exchange<C>;
+  using base::codec_part, base::over, base::wrapped;
 
  public:
   static constexpr codec_traits traits = {.reproducible = reproducible<C>, .scatters = true};
 
   template <std::same_as<C> T>  // exactly C, without a conversion: see the constructor of adaptor
   explicit reduce_scatter(T codec, sharding rule = sharding::equal())
-      : base("reduce_scatter", std::move(codec)), rule_(std::move(rule)) {}
+      : base("reduce_scatter", std::move(codec), std::move(rule)) {}
 
-  std::string name() const { return rule_.name_of("reduce_scatter", wrapped().name()); }
-  sharding const* shards(shape const&) const { return &rule_; }
+  sharding const* shards(shape const&) const { return &base::rule(); }
 
-  template <class In, executor E>
-  auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
-    return base::template replicated_with<In>(exec, id, dims);
-  }
-  template <class In, executor E>
-  auto make_local(E const& exec, shape const& dims) const {
-    return base::template local_with<In>(exec, dims);
-  }
-
-  /// Whether C can encode every shard from a source. Whether a chain that begins with a transform can, depends on the
-  /// sizes of the shards, so it does not.
+  /// True if C can encode every shard from a source. For a chain that begins with a transform, this depends on the sizes
+  /// of the shards, so the result is false.
   template <executor E>
   bool can_encode_from(shape const& dims) const {
     constexpr auto is_regular = detail::encodes_every_shape<C, E> || detail::erased<C>;
@@ -69,7 +58,6 @@ class reduce_scatter : public detail::codec_exchange<C> {
     detail::encode_from<In>(wrapped(), cx, from, payload, codec_part(replicated), codec_part(local));
   }
 
-  unsigned rounds(shape const&, unsigned) const { return 1; }
   template <class In>
   transfer round(unsigned, shape const& dims, unsigned ranks) const {
     return {transport::all_to_all, element_kind::bytes, detail::part_bytes<In>(wrapped(), over(dims, ranks))};
@@ -107,14 +95,6 @@ class reduce_scatter : public detail::codec_exchange<C> {
                     auto const& replicated) const {
     detail::decode_own_parts(wrapped(), cx, over(cx.dims, cx.ranks), produced, sent, codec_part(replicated));
   }
-
- private:
-  detail::tensor_shards over(shape const& dims, unsigned ranks) const {
-    rule_.require_fit("reduce_scatter", dims, ranks);
-    return {rule_, dims, ranks};
-  }
-
-  sharding rule_;
 };
 
 template <class C>

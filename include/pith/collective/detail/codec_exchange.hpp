@@ -61,6 +61,7 @@ class codec_exchange : public codec_base {
   }
 
   C const& wrapped() const { return codec_; }
+  char const* word() const { return word_; }
 
   /// Makes a tuple of the empty state of C and of `others`. Throws std::invalid_argument if the state of C is not
   /// empty.
