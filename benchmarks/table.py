@@ -20,6 +20,7 @@ OVERHEADS = {
         ["x_memcpy", "x_one", "copied_a_tensor"],
     ),
     "mean": ("`all_reduce_mean`, x memcpy | over compress and decompress", ["x_memcpy", "x_parts"]),
+    "sharded": ("`reduce_scatter`, x memcpy | over its parts", ["x_memcpy", "x_parts"]),
     "memory": ("workspace, bytes per element | state | payload", ["workspace", "state", "payload"]),
 }
 # Speeds of loops written by hand for one operation, on a CPU with AVX-512, in % of memcpy.

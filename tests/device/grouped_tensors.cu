@@ -119,7 +119,8 @@ class compressed {
   using E = pith::cuda_executor;
 
   compressed(E const& exec, C const& codec, std::size_t count, std::uint64_t rows) : exec_(exec), codec_(codec) {
-    for (auto const& [name, dims] : matrices(count, {rows, rows + 3})) {
+    for (auto const& tensor : matrices(count, {rows, rows + 3})) {
+      auto const& dims = tensor.dims;
       auto values = narrow<float>(normal_vector(dims.n, static_cast<unsigned>(count)));
       tensors_.push_back({{exec, dims.n},
                           {exec, pith::payload_bytes<float>(codec, dims)},
