@@ -249,6 +249,13 @@ TEST_CASE("the text of reduce_scatter can be parsed, inside feedback too") {
                        std::invalid_argument);
 }
 
+TEST_CASE("sizes in a text have no angle brackets and at least one number") {
+  CHECK_THROWS_WITH_AS(pith::parse<float>("reduce_scatter(identity,sizes<3>(10))"),
+                       "pith::parse: sizes takes no <3>, got \"sizes<3>(10)\"", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(pith::parse<float>("reduce_scatter(identity,sizes)"),
+                       "pith::parse: sizes takes 1 to 1024 arguments, got \"sizes\"", std::invalid_argument);
+}
+
 TEST_CASE("codecs that cannot encode a shard alone are refused") {
   auto const* const words =
       "pith::reduce_scatter: codec must compress vectors, got power_sgd(2), which compresses "

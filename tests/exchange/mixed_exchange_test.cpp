@@ -143,6 +143,11 @@ TEST_CASE("a mixed exchange refuses gradients and kinds of other types, and a st
                        std::invalid_argument);
   exchange.ready(1, pith::span<float>(norm));
   CHECK_NOTHROW(exchange.wait());
+  exchange.begin();
+  exchange.ready(1, pith::span<float>(norm));
+  exchange.skip();
+  CHECK_THROWS_AS(exchange.wait(), std::invalid_argument);
+  CHECK_NOTHROW(exchange.begin());
 }
 
 TEST_CASE("an exchange of one type refuses a tensor of another kind") {

@@ -99,6 +99,10 @@ class mixed_exchange {
     for_leader([](auto& leader) { leader.wait(); });
     (exchange_waiting<In>(), ...);
   }
+  /// Ends a step without an exchange, as gradient_exchange::skip().
+  void skip() {
+    for_leader([](auto& leader) { leader.skip(); });
+  }
 
  private:
   /// A gradient that waits until the leader's exchange has ended.

@@ -115,7 +115,8 @@ class sharded_exchange {
 
   /// Sends the weights of this rank's shards to all ranks. `weights` contains all tensors one after another. On return,
   /// the weights are bitwise equal on all ranks, so the rank's own shards are rounded too: keep the exact weights of the
-  /// shards elsewhere. With weight_form::difference, the first call sends exact weights.
+  /// shards elsewhere. With weight_form::difference, the first call sends exact weights, and a weight that is not finite
+  /// remains so until send_exact_next().
   void all_gather(span_on<E, In> weights) {
     detail::require_size("sharded_exchange::all_gather", "weights", weights_.size(), weights.size());
     if (options_.weights == weight_form::whole) {

@@ -41,7 +41,8 @@ auto two_shot_from(syntax::term const& t, Parser) {
 inline sharding sharding_from(syntax::term const& t, std::size_t i) {
   if (!t.has(i)) return sharding::equal();
   auto const& rule = t.arguments[i].only();
-  if (rule.name != "sizes") return t.word(i, {"rows", "sizes(n,...)"}), sharding::rows();
+  if (!rule.is_plain("sizes", 1, syntax::reader::max_characters))
+    return t.word(i, {"rows", "sizes(n,...)"}), sharding::rows();
   auto sizes = std::vector<std::uint64_t>();
   for (std::size_t r = 0; r < rule.arguments.size(); ++r) sizes.push_back(rule.count(r));
   return sharding(sizes);
