@@ -22,8 +22,8 @@ namespace pith { inline namespace PITH_ABI {
 ///   sharding(sizes)     sizes[r] elements for rank r. Throws std::invalid_argument if the sum is 2^64 or more
 class sharding {
  public:
-  static constexpr sharding equal() { return sharding(form::equal); }
-  static constexpr sharding rows() { return sharding(form::rows); }
+  static sharding equal() { return sharding(form::equal); }
+  static sharding rows() { return sharding(form::rows); }
   explicit sharding(std::vector<std::uint64_t> const& sizes) : form_(form::given) {
     for (auto const size : sizes) {
       detail::require(size <= ~firsts_.back(), "sharding: sizes must sum to less than 2^64, got ", size, " after ",
@@ -67,7 +67,7 @@ class sharding {
  private:
   enum class form : std::uint8_t { equal, rows, given };
 
-  explicit constexpr sharding(form how) : form_(how) {}
+  explicit sharding(form how) : form_(how) {}
 
   form form_;
   std::vector<std::uint64_t> firsts_ = {0};  ///< with given sizes, the first element of each shard, and the end
