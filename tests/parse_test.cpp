@@ -135,6 +135,8 @@ TEST_CASE("the name of a parsed codec equals its text and can be parsed again") 
                            "ef(qsgd<2>,unverified)",
                            "ef(top_k(0.1),residual(0.9,0.5))",
                            "ef(qsgd<2>,residual(0.9,1),unverified)",
+                           "ef(top_k(0.1),residual<bfloat16>)",
+                           "ef(scaled_sign,residual<bfloat16>(0.9,1))",
                            "ef(power_sgd(2),own_residual)",
                            "ef(top_k(0.1),mean_residual(0.9,1))",
                            "ef(qsgd<2>,no_feedback)",
@@ -268,6 +270,7 @@ TEST_CASE("feedback made from text has the bytes of its type") {
   same(error_feedback(pith::top_k(0.1), pith::momentum_correction(0.9, {.nesterov = true})),
        "ef(top_k(0.1),momentum_correction(0.9,nesterov))");
   same(error_feedback(pith::power_sgd(1), pith::own_residual()), "ef(power_sgd(1),own_residual)");
+  same(error_feedback(pith::top_k(0.1), pith::residual<pith::bfloat16>()), "ef(top_k(0.1),residual<bfloat16>)");
   same(error_feedback(pith::rated(pith::top_k(0.1) | pith::qsgd<4>())), "ef(rated(top_k(0.1)|qsgd<4>))");
   same(error_feedback(pith::rated(pith::random_k(0.1)).at(1)), "ef(rated(random_k(0.1),dense))");
   same(error_feedback(pith::top_k(0.1), pith::two_sided(pith::scaled_sign())), "ef(top_k(0.1),two_sided(scaled_sign))");
@@ -405,7 +408,8 @@ TEST_CASE("feedback on a codec that does not contract is refused with the remedy
 
 TEST_CASE("whatever follows two_sided's codec makes steps") {
   auto comm = pith::self_communicator();
-  for (auto const* worker : {"residual(0.9,1)", "momentum_correction(0.9)", "ef21", "own_residual", "ef_sign(0.1)"}) {
+  for (auto const* worker :
+       {"residual(0.9,1)", "residual<bfloat16>", "momentum_correction(0.9)", "ef21", "own_residual", "ef_sign(0.1)"}) {
     CAPTURE(worker);
     auto const codec =
         pith::parse<float>(std::string("ef(top_k(0.1),two_sided(top_k(0.1),").append(worker).append("))"));

@@ -23,6 +23,7 @@ void policies(F& f) {
   using pith::error_feedback, pith::scaled_sign, pith::clipping;
   for (std::uint64_t const n : {1u, 20'011u}) {
     f.exchange(error_feedback(scaled_sign(), pith::residual(0.9, 0.5)), {n});
+    f.exchange(error_feedback(scaled_sign(), pith::residual<pith::bfloat16>(0.9, 0.5)), {n});
     f.exchange(error_feedback(scaled_sign(), pith::own_residual()), {n});
     f.exchange(error_feedback(scaled_sign(), pith::no_feedback()), {n});
     f.exchange(error_feedback(scaled_sign(), pith::ef_sign(0.1)), {n});

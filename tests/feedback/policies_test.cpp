@@ -198,6 +198,36 @@ TEST_CASE("own_residual of top_k keeps the same values as residual") {
   }
 }
 
+/// Exchanges four gradients on one rank. Returns the largest distance of the sum of the means, plus the residual, from
+/// the sum of the gradients, in units of the rounding errors of the residuals: 2^-8 of each stored element.
+template <class C>
+double lost_by_rounding(C const& codec) {
+  auto t = feeds(codec, pith::residual<pith::bfloat16>(), {300, 15});
+  auto owed = std::vector<double>(300), errors = owed;
+  for (unsigned step = 0; step < 4; ++step) {
+    auto const g = narrow<float>(normal_vector(300, step));
+    auto const x = t.all_reduce(g);
+    auto const e = residual_of(t.state());
+    for (std::size_t i = 0; i < 300; ++i) {
+      owed[i] += static_cast<double>(g[i]) - x[i];
+      // The sum e + g and the difference p - sent are rounded in float.
+      errors[i] += std::ldexp(std::abs(e[i]), -8) + std::ldexp(std::abs(e[i]) + 2 * std::abs(x[i]) + 1, -23);
+    }
+  }
+  auto const e = residual_of(t.state());
+  double most = 0;
+  for (std::size_t i = 0; i < 300; ++i) most = std::max(most, std::abs(owed[i] - e[i]) / errors[i]);
+  return most;
+}
+
+TEST_CASE("means plus a residual of bfloat16 equal the gradients up to the rounding of the stored residuals") {
+  for (auto const most : {lost_by_rounding(pith::top_k(0.1)), lost_by_rounding(pith::scaled_sign()),
+                          lost_by_rounding(pith::qsgd<8>()), lost_by_rounding(pith::power_sgd(2))}) {
+    CHECK(most <= 1);
+    CHECK(most > 0.01);
+  }
+}
+
 TEST_CASE("a user's policy limits its residual, and without a limit it is the library's") {
   auto limited = feeds(pith::top_k(0.1), clamped_residual(0.5), {100});
   auto unlimited = feeds(pith::top_k(0.1), clamped_residual(1e30), {100});
@@ -214,6 +244,7 @@ TEST_CASE("a user's policy limits its residual, and without a limit it is the li
 
 TEST_CASE("every state can be saved and goes on where it was") {
   can_be_saved(pith::top_k(0.1), pith::residual(0.9, 0.5));
+  can_be_saved(pith::top_k(0.1), pith::residual<pith::bfloat16>());
   can_be_saved(pith::scaled_sign(), pith::ef_sign(0.1));
   can_be_saved(pith::power_sgd(1), pith::own_residual());
   can_be_saved(pith::one_sided_power_sgd(1), pith::own_residual());

@@ -1,7 +1,11 @@
 // tests/feedback/residual_test.cpp — the error of the last payload, stored.
+#include <pith/codec/detail/saving.hpp>
 #include <pith/feedback/residual.hpp>
 
 #include <doctest/doctest.h>
+
+#include <limits>
+#include <type_traits>
 
 #include "support/roundtrip.hpp"
 
@@ -34,7 +38,8 @@ struct moments {
                   local);
   }
   std::vector<double> kept() {
-    return widen(std::vector<A>(local.residual.data(), local.residual.data() + local.residual.size()));
+    auto const* const e = local.residual.data();
+    return widen(std::vector<std::remove_cvref_t<decltype(*e)>>(e, e + local.residual.size()));
   }
 };
 
@@ -70,6 +75,35 @@ TEST_CASE("rescale multiplies the residual by the factor") {
   auto none = pith::no_state();
   f.policy.rescale(pith::seq, 0.5, none, f.local);
   CHECK(f.kept() == std::vector<double>{0.5, -1.5});
+}
+
+TEST_CASE_TEMPLATE("residual<bfloat16> stores two bytes per element, rounded to nearest", In, float, double, pith::half,
+                   pith::bfloat16) {
+  auto f = moments<In, pith::residual<pith::bfloat16>>{{}, {4}};
+  CHECK(pith::detail::state_bytes(f.local) == 4 * 2);
+  f.update({1 + 0x1p-8, 1 + 0x3p-8, 1 + 0x1.8p-8, -0x1p-120}, {0, 0, 0, 0});
+  CHECK(f.kept() == std::vector<double>{1, 1 + 0x4p-8, 1 + 0x2p-8, -0x1p-120});
+  CHECK(f.compensate({1, 1, 0, 0}) == std::vector<double>{2, 2 + 0x4p-8, 1 + 0x2p-8, -0x1p-120});
+  f.update({2, not_a_number, infinity, 3}, {0.5, 0, 0, -infinity});
+  CHECK(f.kept() == std::vector<double>{1.5, 1 + 0x4p-8, 1 + 0x2p-8, -0x1p-120});
+}
+
+TEST_CASE("residual<bfloat16> stores the largest floats as the largest finite bfloat16") {
+  auto const most = static_cast<double>(std::numeric_limits<float>::max());
+  auto f = moments<float, pith::residual<pith::bfloat16>>{{}, {2}};
+  f.update({most, -most}, {0, 0});
+  CHECK(f.kept() == std::vector<double>{0x1.fep127, -0x1.fep127});
+}
+
+TEST_CASE("residual<bfloat16> takes the factors beta and gamma") {
+  auto f = moments<float, pith::residual<pith::bfloat16>>{pith::residual<pith::bfloat16>(0.5, 0.25), {2}};
+  CHECK(f.policy.name() == "residual<bfloat16>(0.5,0.25)");
+  CHECK(f.compensate({4, -8}) == std::vector<double>{1, -2});
+  f.update({1, -2}, {0, -3});
+  CHECK(f.kept() == std::vector<double>{0.5, 0.5});
+  auto none = pith::no_state();
+  f.policy.rescale(pith::seq, 3, none, f.local);
+  CHECK(f.kept() == std::vector<double>{1.5, 1.5});
 }
 
 TEST_CASE("an empty tensor keeps nothing") {

@@ -289,6 +289,9 @@ TEST_CASE("another policy takes over a residual in its own unit") {
   REQUIRE(e != std::vector<float>(32));
   CHECK(after(fed(), fed(mean_residual())) == e);
   CHECK(after(fed(own_residual()), fed(residual(0.5))) == e);
+  CHECK(after(fed(), fed(residual<bfloat16>())) == e);  // bfloat16 represents e exactly
+  CHECK(after(fed(residual<bfloat16>()), fed()) == e);
+  CHECK(after(fed(residual<bfloat16>()), fed(ef_sign(0.25))) == times(e, 0.25f));
   CHECK(after(fed(), fed(ef_sign(0.25))) == times(e, 0.25f));
   CHECK(after(fed(ef_sign(0.25)), fed()) == times(in_updates, 4));
   CHECK(after(fed(ef_sign(0.25)), fed(ef_sign(0.125))) == in_updates);

@@ -267,3 +267,20 @@ TEST_CASE_TEMPLATE("residuals of weighted gradients arrive in the unit of the gr
     for (std::size_t i = 0; i < n; ++i) CHECK(std::abs(sent[i] - received[i]) <= bound * sent[i]);
   }
 }
+
+TEST_CASE("a residual of bfloat16 has the unit of weighted gradients") {
+  using codec = pith::any_codec<pith::half, pith::seq_executor>;
+  constexpr std::size_t n = 16;
+  auto received = std::vector<float>(n);
+  pith::run_ranks(2, [&](pith::thread_communicator comm) {
+    auto const fed = codec(pith::error_feedback(pith::random_k(0.5), pith::residual<pith::bfloat16>()));
+    auto ex = pith::make_exchange<pith::half>(pith::seq, comm, {{"a", {n}}}, fed, {.is_weighted = true});
+    for (unsigned step = 0; step < 10; ++step) {
+      if (step == 8) ex.change({codec(pith::identity())});
+      auto g = std::vector<pith::half>(n, pith::half(step < 8 ? 4.f : 0.f));
+      ex.all_reduce_mean(g, 1 + 2 * comm.rank());
+      for (std::size_t i = 0; i < n && comm.rank() == 0; ++i) received[i] += static_cast<float>(g[i]);
+    }
+  });
+  CHECK(received == std::vector<float>(n, 8 * 4));  // all values are whole numbers below 256, which bfloat16 represents
+}

@@ -49,7 +49,7 @@ auto& policy_state(auto& states) { return std::get<1>(states.each); }
 template <class Buffer>
 std::vector<double> kept(Buffer const& buffer) {
   auto x = std::vector<double>(buffer.size());
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(buffer.data()[i]);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = pith::element_cast<double>(buffer.data()[i]);
   return x;
 }
 

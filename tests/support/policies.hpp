@@ -18,6 +18,7 @@ namespace support {
 template <class F>
 void with_policies(F const& f) {
   using pith::error_feedback, pith::scaled_sign, pith::clipping;
+  f(error_feedback(scaled_sign(), pith::residual<pith::bfloat16>()));
   f(error_feedback(scaled_sign(), pith::ef_sign(0.1)));
   f(error_feedback(scaled_sign(), pith::mean_residual(0.9, 0.5)));
   f(error_feedback(scaled_sign(), pith::signum_momentum()));

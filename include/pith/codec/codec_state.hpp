@@ -179,6 +179,24 @@ codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dim
   return {exec, codec, dims, owner};
 }
 
+namespace detail {
+
+/// Appends the values of a field to a list in host memory.
+template <class A, executor E>
+void append_values(E const& exec, field_list::field const& field, std::vector<A>& values) {
+  auto saved = field_saver<E>(exec);
+  saved.visit(field.data, field.bytes);
+  auto const append = [&]<class T>(T x) {
+    for (std::size_t at = 0; at < saved.bytes.size(); at += sizeof x) {
+      std::memcpy(&x, saved.bytes.data() + at, sizeof x);
+      values.push_back(element_cast<A>(x));
+    }
+  };
+  field.form.element == element_name<bfloat16>() ? append(bfloat16()) : append(A());
+}
+
+}  // namespace detail
+
 /// Waits for the executor, then returns a copy of this rank's feedback state in host memory. For `residual`, the copy
 /// has n values. For momentum_correction, the copy has 2 n values: m u, the momentum factor times the velocity, then
 /// the residual v. Other policies document their layout. Without feedback, the copy is empty. After a change of codecs,
@@ -186,14 +204,14 @@ codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dim
 /// not part of the copy.
 template <class In, class C, executor E>
 std::vector<accum<In>> fed_back(E const& exec, C const& codec, codec_state<In, C, E>& state) {
-  auto saved = detail::field_saver<E>(exec);
+  auto values = std::vector<accum<In>>();
   for (auto const& place : state.feedback(codec, 0)) {
     for (auto const& f : place.fields)
-      if (!f.form.is_replicated()) saved.visit(f.data, f.bytes);
+      if (!f.form.is_replicated()) detail::append_values(exec, f, values);
   }
-  if (saved.bytes.empty()) state.undelivered().fields(saved);
-  auto values = std::vector<accum<In>>(saved.bytes.size() / sizeof(accum<In>));
-  if (!values.empty()) std::memcpy(values.data(), saved.bytes.data(), values.size() * sizeof(accum<In>));
+  auto rest = detail::field_list();
+  if (values.empty()) state.undelivered().fields(rest);
+  for (auto const& f : rest.all) detail::append_values(exec, f, values);
   return values;
 }
 

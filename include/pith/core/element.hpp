@@ -164,9 +164,9 @@ inline constexpr accum<T> largest_finite = std::same_as<T, half>       ? accum<T
 
 /// Converts a value to `T`. If T has 16 bits, a finite value of a larger magnitude than `most` becomes `most` with its
 /// sign. By default, `most` is the largest finite value of T.
-template <real T>
-PITH_HD inline T saturated_cast(accum<T> value, accum<T> most = largest_finite<T>) {
-  if constexpr (std::same_as<T, accum<T>>) return value;
+template <real T, std::floating_point V>
+PITH_HD inline T saturated_cast(V value, std::type_identity_t<V> most = largest_finite<T>) {
+  if constexpr (sizeof(T) > 2) return element_cast<T>(value);
   auto const bounded = value > most ? most : value < -most ? -most : value;
   return element_cast<T>(is_finite(value) ? bounded : value);
 }

@@ -18,7 +18,7 @@ namespace pith { inline namespace PITH_ABI {
 ///   on NaN      as residual
 ///   properties  outside an exchange, decompress returns D(C(p)) without the division by lr
 ///   reference   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019, algorithm 1
-class ef_sign : public residual<detail::chosen_weights> {
+class ef_sign : public residual<detail::accumulated, detail::chosen_weights> {
  public:
   using facets = ext::facets<ext::fused, ext::after_mean, ext::unsent, ext::kept_residual>;
 

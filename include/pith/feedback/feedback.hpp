@@ -171,12 +171,11 @@ feedback_place<A> place_of(F const& policy, feedback_scope const& at, auto& repl
   auto place = feedback_place<A>{at, policy_word(policy), std::move(fields.all)};
   auto const traits = feedback_traits_of(policy);
   if constexpr (requires { policy.residual_in(local); }) {
-    auto& residual = policy.residual_in(local);
-    place.residual = residual.data(), place.count = residual.size(), place.weight = at.weight / unit_of(policy);
+    place.residual = policy.residual_in(local), place.weight = at.weight / unit_of(policy);
   } else if constexpr (!owes_nothing<F>) {
     place.policy = policy.name(), place.is_known = false;
   }
-  place.adds_up = traits.is_memoryless || (place.residual != nullptr && !traits.changes_gradients);
+  place.adds_up = traits.is_memoryless || (!place.residual.is_null() && !traits.changes_gradients);
   return place;
 }
 
@@ -199,7 +198,8 @@ namespace ext {
 /// Multiplies all values of a buffer by a factor.
 template <class A, executor E>
 void rescale_buffer(E const& exec, double factor, buffer<A, E> const& values) {
-  exec.for_each_index(values.size(), detail::scale<A, A>{values.data(), values.data(), static_cast<A>(factor)});
+  auto* const x = values.data();
+  exec.for_each_index(values.size(), detail::scale<A, A>{x, x, static_cast<accum<A>>(factor)});
 }
 
 }  // namespace ext

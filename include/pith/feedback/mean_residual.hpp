@@ -13,7 +13,7 @@ namespace pith { inline namespace PITH_ABI {
 ///
 ///   state       as residual
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019. The released code uses this residual
-class mean_residual : public residual<detail::chosen_weights> {
+class mean_residual : public residual<detail::accumulated, detail::chosen_weights> {
  public:
   static constexpr feedback_on updates_on = feedback_on::mean;
 

@@ -15,7 +15,7 @@ namespace pith { inline namespace PITH_ABI {
 ///   requires    a codec that can return a rank's own share
 ///   state       as residual
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, algorithm 2
-class own_residual : public residual<detail::chosen_weights> {
+class own_residual : public residual<detail::accumulated, detail::chosen_weights> {
  public:
   static constexpr feedback_on updates_on = feedback_on::own;
 

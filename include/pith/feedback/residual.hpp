@@ -14,28 +14,31 @@ namespace pith { inline namespace PITH_ABI {
 namespace detail {
 
 /// Sets p to the gradient plus the residual.
-template <class In>
+template <class In, class Stored = accum<In>>
 struct add_residual {
   In const* g;
-  accum<In> const* residual;
+  Stored const* residual;
   accum<In>* p;
-  PITH_HD void operator()(std::uint64_t i) const { p[i] = residual[i] + element_cast<accum<In>>(g[i]); }
+  PITH_HD void operator()(std::uint64_t i) const { p[i] = sum(residual[i], g[i]); }
   template <class Run>
   PITH_HD void operator()(std::uint64_t i, Run const& run) const {
     auto const x = run.read(g + i);
     auto const old = run.read(residual + i);
-    run.write(p + i, [&](std::uint32_t lane) { return old[lane] + element_cast<accum<In>>(x[lane]); });
+    run.write(p + i, [&](std::uint32_t lane) { return sum(old[lane], x[lane]); });
   }
   bool are_aligned() const { return is_vector_aligned(g) && is_vector_aligned(residual) && is_vector_aligned(p); }
+
+ private:
+  PITH_HD static accum<In> sum(Stored e, In x) { return element_cast<accum<In>>(e) + element_cast<accum<In>>(x); }
 };
 
 /// Sets the residual to beta (p - sent) where p - sent is finite, and to bounded_residual(residual) elsewhere
 /// (core/source.hpp).
-template <class A>
+template <class A, class Stored = A>
 struct keep_unsent {
   A const* p;
   A const* sent;
-  A* residual;
+  Stored* residual;
   A beta;
   PITH_HD void operator()(std::uint64_t i) const { residual[i] = kept(p[i] - sent[i], residual[i]); }
   template <class Run>
@@ -48,7 +51,9 @@ struct keep_unsent {
   bool are_aligned() const { return is_vector_aligned(p) && is_vector_aligned(sent) && is_vector_aligned(residual); }
 
  private:
-  PITH_HD A kept(A unsent, A old) const { return is_finite(unsent) ? beta * unsent : bounded_residual(old); }
+  PITH_HD Stored kept(A unsent, Stored old) const {
+    return saturated_cast<Stored>(is_finite(unsent) ? beta * unsent : bounded_residual(element_cast<A>(old)));
+  }
 };
 
 /// The factors beta and gamma of a residual. Only with beta = gamma = 1 can an engine read p from `source` while it
@@ -62,6 +67,12 @@ struct chosen_weights {
   bool has_source() const { return beta == 1 && gamma == 1; }
 };
 
+/// The elements of a residual have the type accum<In>.
+struct accumulated {};
+
+template <class Stored>
+using residual_weights = std::conditional_t<std::same_as<Stored, accumulated>, unit_weights, chosen_weights>;
+
 }  // namespace detail
 
 namespace ext {
@@ -72,16 +83,26 @@ using detail::add_residual;
 /// payload. Initially e = 0. `residual()` has beta = gamma = 1. Then the sum of the decoded payloads plus e equals the
 /// sum of the gradients.
 ///
+/// `residual<bfloat16>` stores e in 2 bytes per element, rounded to nearest. The rounding error of a step is lost. It is
+/// at most 2^-8 |e|, where |e| is in the normal range of bfloat16, 2^-126 to 2^128. A gradient element below 2^-9 |e| is
+/// lost completely, so a sparse codec must send about 1 % of the elements or more.
+///
 ///   requires    beta and gamma in [-1e30, 1e30] (std::invalid_argument)
-///   state       n elements of accum<In>, rank-local
+///   state       n elements of accum<In>, or of bfloat16, rank-local
+///   complexity  residual<bfloat16> always runs in separate passes, never in one pass with a codec
 ///   on NaN      where a gradient or its decoded value is NaN or infinite, a residual of at most 2^47 (2^495 for
 ///               doubles) stays unchanged. A larger residual becomes 0, because its square may have overflowed in a sum
 ///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit SGD, Interspeech 2014. beta and gamma are those of GRACE, but
 ///               GRACE's PyTorch code omits gamma in the first step (p = g)
-template <class Weights = detail::unit_weights>
+template <class Stored = detail::accumulated, class Weights = detail::residual_weights<Stored>>
 class residual : private Weights {
+  static constexpr bool is_wide = std::same_as<Stored, detail::accumulated>;
+  static_assert(is_wide || std::same_as<Stored, bfloat16>, "pith: residual<T> stores a residual only as T = bfloat16");
+  template <class A>
+  using stored = std::conditional_t<is_wide, A, Stored>;
+
  public:
-  using facets = ext::facets<ext::fused, ext::unsent, ext::kept_residual>;
+  using facets = ext::facets<ext::facet_if<is_wide, ext::fused>, ext::unsent, ext::kept_residual>;
 
   /// True, because each product is stored before it is added, so that p is bitwise equal on all executors.
   static constexpr bool is_reproducible = true;
@@ -92,20 +113,20 @@ class residual : private Weights {
 
   template <class A, executor E>
   struct local {
-    buffer<A, E> residual;
+    buffer<stored<A>, E> residual;
     void fields(field_visitor& f) { f(residual); }
   };
 
-  std::string name() const { return named("residual"); }
+  std::string name() const { return named(is_wide ? "residual" : "residual<bfloat16>"); }
 
   template <real In, executor E>
   local<accum<In>, E> make_local(E const& exec, shape const& dims) const {
-    return {buffer<accum<In>, E>(exec, dims.n)};
+    return {buffer<stored<accum<In>>, E>(exec, dims.n)};
   }
 
   using Weights::has_source;
   template <real In, executor E>
-  ext::residual_source<In> source(values_on<E, In const> g, local<accum<In>, E>& mine) const {
+  ext::residual_source<In> source(values_on<E, In const> g, local<accum<In>, E>& mine) const requires(is_wide) {
     return {g.data, mine.residual.data()};
   }
 
@@ -114,17 +135,19 @@ class residual : private Weights {
                   local<accum<In>, E> const& mine) const {
     using A = accum<In>;
     if (this->gamma == 1) {
-      return cx.exec.for_each_index(cx.dims.n, detail::add_residual<In>{g.data, mine.residual.data(), p.data});
+      using sum = detail::add_residual<In, stored<A>>;
+      return cx.exec.for_each_index(cx.dims.n, sum{g.data, mine.residual.data(), p.data});
     }
     cx.exec.for_each_index(cx.dims.n, detail::scale<A, In>{g.data, p.data, static_cast<A>(this->gamma)});
-    cx.exec.for_each_index(cx.dims.n, detail::add<A, A>{mine.residual.data(), p.data});
+    cx.exec.for_each_index(cx.dims.n, detail::add<A, stored<A>>{mine.residual.data(), p.data});
   }
   template <real In, executor E>
   void update(context<In, E> const& cx, values_on<E, accum<In> const> p, values_on<E, accum<In> const> sent,
               local<accum<In>, E>& mine) const {
     using A = accum<In>;
-    cx.exec.for_each_index(cx.dims.n,
-                           detail::keep_unsent<A>{p.data, sent.data, mine.residual.data(), static_cast<A>(this->beta)});
+    using keep = detail::keep_unsent<A, stored<A>>;
+    auto const beta = static_cast<A>(this->beta);
+    cx.exec.for_each_index(cx.dims.n, keep{p.data, sent.data, mine.residual.data(), beta});
   }
   template <real In, executor E>
   void add_unsent(context<In, E> const& cx, values_on<E, accum<In>> unsent, local<accum<In>, E>& mine) const {
@@ -144,7 +167,7 @@ class residual : private Weights {
     using A = accum<In>;
     if (factor != 1)
       cx.exec.for_each_index(cx.dims.n, detail::scale<A, A>{unsent.data, unsent.data, static_cast<A>(factor)});
-    cx.exec.for_each_index(cx.dims.n, detail::add<A, A>{unsent.data, mine.residual.data()});
+    cx.exec.for_each_index(cx.dims.n, detail::add<stored<A>, A>{unsent.data, mine.residual.data()});
   }
 
   std::string named(char const* word) const {
@@ -169,9 +192,9 @@ class residual : private Weights {
   }
 };
 
-residual(double) -> residual<detail::chosen_weights>;
-residual(double, double) -> residual<detail::chosen_weights>;
+residual(double)->residual<detail::accumulated, detail::chosen_weights>;
+residual(double, double)->residual<detail::accumulated, detail::chosen_weights>;
 
-static_assert(feedback<residual<>, float, archetype>);
+static_assert(feedback<residual<>, float, archetype> && feedback<residual<bfloat16>, float, archetype>);
 
 }}  // namespace pith::PITH_ABI

@@ -29,7 +29,7 @@ template <class Methods>
 inline constexpr std::size_t count_of = std::tuple_size_v<std::remove_cvref_t<Methods>>;
 
 /// Constructs F() or F(beta, gamma), where F is residual or a class derived from it.
-template <class F = residual<chosen_weights>>
+template <class F = residual<accumulated, chosen_weights>>
 F residual_from(syntax::term const& t) {
   if (!t.has(0)) return F();
   t.takes(2, 2);
@@ -146,7 +146,7 @@ any_codec<In, E> parser<In, E, M>::fed_back(syntax::term const& t) {
   t.takes(1, loose ? 3 : 2);
   if (t.arguments.size() == (loose ? 2u : 1u)) return fed_back_by(t.arguments[0], residual(), loose);
   auto const& word = t.arguments[1].only();
-  auto const is_residual = word.is_plain("residual", 0, 2);
+  auto const is_residual = word.angle.empty() && word.is_plain("residual", 0, 2);
   if (is_residual && !word.has(0)) return fed_back_by(t.arguments[0], residual(), loose);
   return fed_back_by(t.arguments[0], is_residual ? feedback(detail::residual_from(word)) : policy(word), loose);
 }

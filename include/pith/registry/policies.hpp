@@ -47,7 +47,7 @@ typename Parser::feedback two_sided_from(syntax::term const& t, Parser) {
   auto const server = Parser::sums::chain(t.arguments[0]);
   if (!t.has(1)) return two_sided(server);
   auto const& worker = t.arguments[1].only();
-  if (worker.is_plain("residual", 0, 2)) return two_sided(server, residual_from(worker));
+  if (worker.angle.empty() && worker.is_plain("residual", 0, 2)) return two_sided(server, residual_from(worker));
   return two_sided(server, Parser::policy(worker));
 }
 
@@ -56,9 +56,11 @@ typename Parser::feedback two_sided_from(syntax::term const& t, Parser) {
 /// The feedback policies. The example texts describe whole codecs, because a text cannot consist of a policy only.
 /// `make` also receives the `parser`.
 inline constexpr auto policy_methods = std::tuple(
+    method("residual<bfloat16>", 0, 2, "the residual in 16 bits per element; residual<bfloat16>(beta, gamma)",
+           {"ef(top_k(0.01),residual<bfloat16>)", "ef(qsgd<4>,residual<bfloat16>(0.9,1))"},
+           [](auto const& t, auto) { return detail::residual_from<residual<bfloat16>>(t); }),
     method("residual", 0, 2, "the compression error of a step is added to the next gradient; residual(beta, gamma)",
-           {"ef(qsgd<4>,residual(0.9,1))"},
-           [](auto const& t, auto) { return detail::residual_from(t); }),
+           {"ef(qsgd<4>,residual(0.9,1))"}, [](auto const& t, auto) { return detail::residual_from(t); }),
     method("own_residual", 0, 2, "the residual against a rank's own payload", {"ef(top_k(0.01),own_residual)"},
            [](auto const& t, auto) { return detail::residual_from<own_residual>(t); }),
     method("mean_residual", 0, 2, "the residual against the mean",

@@ -48,6 +48,31 @@ struct field_list final : field_visitor {
   std::vector<field> all;
 };
 
+/// The elements of a residual, which have type A, or bfloat16.
+template <class A>
+class residual_view {
+ public:
+  residual_view() = default;
+  template <executor E>
+  residual_view(buffer<A, E>& e) : wide_(e.data()), size_(e.size()) {}
+  template <executor E>
+  residual_view(buffer<bfloat16, E>& e) : narrow_(e.data()), size_(e.size()) {}
+
+  bool is_null() const { return wide_ == nullptr && narrow_ == nullptr; }
+  std::uint64_t size() const { return size_; }
+  /// Calls f with a pointer to the first element.
+  template <class F>
+  void with_data(F const& f) const {
+    if (narrow_ != nullptr) return f(narrow_);
+    f(wide_);
+  }
+
+ private:
+  A* wide_ = nullptr;
+  bfloat16* narrow_ = nullptr;
+  std::uint64_t size_ = 0;
+};
+
 /// One feedback policy of a codec, with references to its states for one tensor. A codec has several places if its
 /// collectives contain feedback policies.
 template <class A>
@@ -55,8 +80,7 @@ struct feedback_place {
   feedback_scope at;
   std::string policy;                     ///< equal for policies whose states are interchangeable
   std::vector<field_list::field> fields;  ///< all states of the policy
-  A* residual = nullptr;                  ///< the rank-local or replicated residual; null without one
-  std::uint64_t count = 0;                ///< the number of elements of the residual
+  residual_view<A> residual = {};         ///< the rank-local or replicated residual; null without one
   double weight = 1;                      ///< a residual e counts as weight x e of the rank's gradient
   bool is_local = true;                   ///< whether the residual differs between ranks
   bool is_known = true;                   ///< whether the states contain undelivered gradients only in `residual`
@@ -88,7 +112,7 @@ template <class A, executor E>
 feedback_place<A> residual_place(feedback_scope const& at, std::string policy, buffer<A, E>& values, bool is_local) {
   auto fields = field_list();
   fields(values, is_local ? field_kind::share : field_kind::replicated);
-  return {at, std::move(policy), std::move(fields.all), values.data(), values.size(), at.weight, is_local};
+  return {at, std::move(policy), std::move(fields.all), values, at.weight, is_local};
 }
 
 /// Adds the residual of a place to the residual of another place, which contains the elements of the first. The scaled
@@ -96,11 +120,12 @@ feedback_place<A> residual_place(feedback_scope const& at, std::string policy, b
 template <class A, executor E>
 void add_residual_of(E const& exec, feedback_place<A> const& from, feedback_place<A> const& to) {
   auto const skipped = from.at.first - to.at.first;
-  if (skipped >= to.count) return;
-  auto const n = std::min({from.count, from.at.n, to.count - skipped});
+  if (skipped >= to.residual.size()) return;
+  auto const n = std::min({from.residual.size(), from.at.n, to.residual.size() - skipped});
   auto const scaled = buffer<A, E>(exec, n);
-  exec.for_each_index(n, scale<A, A>{from.residual, scaled.data(), static_cast<A>(from.weight / to.weight)});
-  exec.for_each_index(n, add<A, A>{scaled.data(), to.residual + skipped});
+  auto const factor = static_cast<A>(from.weight / to.weight);
+  from.residual.with_data([&]<class T>(T const* e) { exec.for_each_index(n, scale<A, T>{e, scaled.data(), factor}); });
+  to.residual.with_data([&]<class T>(T* e) { exec.for_each_index(n, add<T, A>{scaled.data(), e + skipped}); });
 }
 
 /// Returns one index per place of `from`: the index of the place of `to` that can use its states, or `to.size()`.
@@ -122,7 +147,7 @@ std::vector<std::size_t> like_places(feedback_places<A> const& from, feedback_pl
 /// residual.
 template <class A>
 feedback_place<A> const* heir_of(feedback_place<A> const& from, feedback_places<A> const& to) {
-  auto const is_heir = [](auto const& t) { return t.residual != nullptr && t.is_local && t.is_used; };
+  auto const is_heir = [](auto const& t) { return !t.residual.is_null() && t.is_local && t.is_used; };
   auto found = std::find_if(to.begin(), to.end(), [&](auto const& t) { return is_heir(t) && t.at == from.at; });
   if (found == to.end())
     found = std::find_if(to.begin(), to.end(), [&](auto const& t) { return is_heir(t) && t.at.depth == 0; });
@@ -136,7 +161,7 @@ feedback_place<A> const* lost_place(feedback_places<A> const& from, feedback_pla
   auto const adds_up = std::all_of(to.begin(), to.end(), [](auto const& t) { return t.adds_up || !t.is_used; });
   for (std::size_t i = 0; i < from.size(); ++i) {
     auto const& f = from[i];
-    if (like[i] < to.size() || f.is_negligible || (f.is_known && f.residual == nullptr)) continue;
+    if (like[i] < to.size() || f.is_negligible || (f.is_known && f.residual.is_null())) continue;
     if (!f.is_known || (!adds_up && heir_of(f, to) == nullptr)) return &f;
   }
   return nullptr;
@@ -156,7 +181,7 @@ buffer<A, E> move_feedback(E const& exec, feedback_places<A> const& from, feedba
   }
   auto rest = buffer<A, E>();
   for (std::size_t i = 0; i < from.size(); ++i) {
-    if (like[i] < to.size() || from[i].residual == nullptr) continue;
+    if (like[i] < to.size() || from[i].residual.is_null()) continue;
     auto const* const heir = heir_of(from[i], to);
     if (heir == nullptr) rest.grow(exec, n);
     add_residual_of(exec, from[i], heir != nullptr ? *heir : residual_place({.n = n}, "", rest, true));

@@ -6,6 +6,7 @@
 #include <pith/core/values.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace pith { inline namespace PITH_ABI { namespace detail {
 
@@ -80,18 +81,23 @@ struct scale_by {
   }
 };
 
+/// Adds from[i] to to[i].
 template <class To, class From>
 struct add {
   From const* from;
   To* to;
-  PITH_HD void operator()(std::uint64_t i) const { to[i] += element_cast<To>(from[i]); }
+  PITH_HD void operator()(std::uint64_t i) const { to[i] = sum(to[i], from[i]); }
   template <class Run>
   PITH_HD void operator()(std::uint64_t i, Run const& run) const {
     auto const x = run.read(from + i);
-    auto const sum = run.read(to + i);
-    run.write(to + i, [&](std::uint32_t lane) { return sum[lane] + element_cast<To>(x[lane]); });
+    auto const old = run.read(to + i);
+    run.write(to + i, [&](std::uint32_t lane) { return sum(old[lane], x[lane]); });
   }
   bool are_aligned() const { return is_vector_aligned(from) && is_vector_aligned(to); }
+
+ private:
+  using wide = std::conditional_t<sizeof(To) == 2, decltype(accum<To>() + accum<From>()), accum<To>>;
+  PITH_HD static To sum(To a, From b) { return saturated_cast<To>(element_cast<wide>(a) + element_cast<wide>(b)); }
 };
 
 /// Adds from[i] times `factor` to to[i]. `factor` is a power of two, so the product is exact, and a fused multiply-add

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace pith { inline namespace PITH_ABI { namespace detail {
 
@@ -52,7 +53,7 @@ struct divide_value {
   T* x;
   double const* factor;
   PITH_HD void operator()(std::uint64_t i) const {
-    if (*factor != 1) x[i] /= static_cast<T>(*factor);
+    if (*factor != 1) x[i] = element_cast<T>(element_cast<accum<T>>(x[i]) / static_cast<accum<T>>(*factor));
   }
 };
 
@@ -93,19 +94,22 @@ struct field_scaler final : field_visitor {
 
   void describe(field_form const& form) override {
     auto const is_local = form.kind != field_kind::replicated && form.kind != field_kind::learned;
-    scales = (is_local || form.is_of_gradients) && form.element == element_name<accum<In>>();
+    element = is_local || form.is_of_gradients ? form.element : std::string_view();
   }
   void visit(void* data, std::size_t bytes) override {
-    using A = accum<In>;
-    if (!scales) return;
-    auto* const x = static_cast<A*>(data);
-    if (divides) return work.next_lane().for_each_index(bytes / sizeof(A), divide_value<A>{x, factor});
-    work.next_lane().for_each_index(bytes / sizeof(A), weigh_value<A>{x, factor});
+    if (element == element_name<accum<In>>()) scale(static_cast<accum<In>*>(data), bytes);
+    if (element == element_name<bfloat16>()) scale(static_cast<bfloat16*>(data), bytes);
+  }
+  template <class T>
+  void scale(T* x, std::size_t bytes) const {
+    if (divides) return work.next_lane().for_each_index(bytes / sizeof(T), divide_value<T>{x, factor});
+    work.next_lane().for_each_index(bytes / sizeof(T), weigh_value<T>{x, factor});
   }
 
   recording const& work;
   double const* factor;
-  bool divides, scales = false;
+  bool divides;
+  std::string_view element = {};  ///< of the field, or empty if the field is not scaled
 };
 
 }}}  // namespace pith::PITH_ABI::detail

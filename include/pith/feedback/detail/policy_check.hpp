@@ -17,7 +17,7 @@ struct policy_members {
 
 template <class F, class In, class E>
 concept has_residual_in = requires(F const& f, local_of<F, In, E>& local) {
-  { f.residual_in(local) } -> std::same_as<buffer<accum<In>, E>&>;
+  residual_view<accum<In>>(f.residual_in(local));
 };
 template <class F>
 concept may_change_gradients = requires(F const& f) {
@@ -40,7 +40,7 @@ struct policy_check {
              "template <real In, executor E> void add_unsent(context<In, E> const&, values_on<E, accum<In>> unsent, "
              "local&) const");
   PITH_FACET(kept_residual, residual_in, (has_residual_in<C, float, E>),
-             "buffer<accum<In>, E>& residual_in(local&) const");
+             "buffer<accum<In>, E>& residual_in(local&) const, or a buffer of bfloat16");
   PITH_FACET(momentum, changes_gradients, may_change_gradients<C>, "bool changes_gradients() const");
 };
 
