@@ -3,6 +3,7 @@
 #include <pith/collective/g_top_k.hpp>
 #include <pith/collective/hierarchical.hpp>
 #include <pith/collective/ok_top_k.hpp>
+#include <pith/collective/reduce_scatter.hpp>
 #include <pith/collective/ring.hpp>
 #include <pith/collective/two_shot.hpp>
 #include <pith/exec/seq.hpp>
@@ -448,12 +449,17 @@ TEST_CASE("a step can be saved and gone on from") {
 TEST_CASE("invalid inner codecs, outer codecs, node sizes and numbers of ranks are refused") {
   auto const make = [](auto const& codec) { pith::make_state<float>(pith::seq, codec, {100}); };
   auto const fed = pith::error_feedback(pith::scaled_sign());
-  CHECK_THROWS_WITH_AS(make(hierarchical(fed, identity(), 2)),
-                       "pith::hierarchical: codec must have no state, got ef(scaled_sign): put feedback around the "
-                       "exchange, ef(hierarchical(c, ...))",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      make(hierarchical(fed, identity(), 2)),
+      "pith::hierarchical: codec must have no state, got ef(scaled_sign): for gradients, put feedback around the "
+      "exchange, ef(hierarchical(c, ...))",
+      std::invalid_argument);
   CHECK_THROWS_WITH_AS(make(hierarchical(identity(), pith::ok_top_k(0.1), 2)),
                        "pith::hierarchical: the outer codec must have no replicated state, got ok_top_k(0.1)",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(make(hierarchical(identity(), pith::ef(pith::reduce_scatter(pith::scaled_sign())), 2)),
+                       "pith::hierarchical: the outer codec must return the whole mean, got "
+                       "ef(reduce_scatter(scaled_sign))",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(hierarchical(identity(), identity(), 0),
                        "pith::hierarchical: ranks_per_node must be at least 1, got 0", std::invalid_argument);

@@ -129,6 +129,18 @@ TEST_CASE("given sizes must fit the tensor and the ranks") {
                        std::invalid_argument);
 }
 
+TEST_CASE("sharding::first refuses ranks that do not exist") {
+  auto const two = pith::sharding({5, 5});
+  CHECK_THROWS_WITH_AS(two.first({10}, 2, 3),
+                       "pith::sharding::first: rank must be at most 2, the number of ranks, got 3",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(two.first({10}, 3, 1),
+                       "pith::sharding::first: sizes must have 3 entries, one per rank, got sizes(5,5)",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(pith::sharding::equal().first({10}, 0, 0),
+                       "pith::sharding::first: ranks must be at least 1, got 0", std::invalid_argument);
+}
+
 TEST_CASE("reduce_scatter of a lossless codec gives every rank the exact mean of its shard") {
   for (unsigned const ranks : {1u, 2u, 4u}) {
     for (auto const n : scattered_sizes) {
@@ -267,7 +279,8 @@ TEST_CASE("codecs that cannot encode a shard alone are refused") {
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(
       (pith::make_state<float>(pith::seq, pith::reduce_scatter(pith::error_feedback(pith::qsgd<8>())), {100})),
-      "pith::reduce_scatter: codec must have no state, got ef(qsgd<8>): put feedback around the exchange, "
+      "pith::reduce_scatter: codec must have no state, got ef(qsgd<8>): for gradients, put feedback around the "
+      "exchange, "
       "ef(reduce_scatter(c, ...))",
       std::invalid_argument);
   auto const check_rounds = [](auto const& codec) {

@@ -226,8 +226,9 @@ TEST_CASE("a model's tensors travel together, as each would alone, two rounds un
 
 TEST_CASE("a codec with state is refused") {
   auto const codec = pith::ring(pith::error_feedback(pith::scaled_sign()));
-  CHECK_THROWS_WITH_AS((pith::make_state<float>(pith::seq, codec, {100})),
-                       "pith::ring: codec must have no state, got ef(scaled_sign): put feedback around the exchange, "
-                       "ef(ring(c, ...))",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      (pith::make_state<float>(pith::seq, codec, {100})),
+      "pith::ring: codec must have no state, got ef(scaled_sign): for gradients, put feedback around the exchange, "
+      "ef(ring(c, ...))",
+      std::invalid_argument);
 }

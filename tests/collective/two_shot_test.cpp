@@ -218,7 +218,7 @@ TEST_CASE("a first codec with state is refused, and so is a state of another ran
   auto const codec = pith::two_shot(pith::error_feedback(pith::scaled_sign()), pith::scaled_sign());
   CHECK_THROWS_WITH_AS(
       (pith::make_state<float>(pith::seq, codec, {100})),
-      "pith::two_shot: codec must have no state, got ef(scaled_sign): put feedback around the exchange, "
+      "pith::two_shot: codec must have no state, got ef(scaled_sign): for gradients, put feedback around the exchange, "
       "ef(two_shot(c, ...))",
       std::invalid_argument);
   CHECK_THROWS_WITH_AS(

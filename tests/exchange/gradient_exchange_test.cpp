@@ -206,6 +206,14 @@ TEST_CASE("bad sizes and foreign states are refused in words") {
   CHECK_THROWS_WITH_AS(ex.all_reduce_mean(pith::span<float>(g)),
                        "pith::gradient_exchange::begin: gradients must have 1168 elements, got 1167",
                        std::invalid_argument);
+  CHECK_THROWS_WITH_AS(ex.begin(pith::span<float>(nullptr, ex.size())),
+                       "pith::gradient_exchange::begin: gradients must be an address of 1168 elements, got null",
+                       std::invalid_argument);
+  ex.begin();
+  auto const n = ex.tensors()[0].dims.n;
+  CHECK_THROWS_WITH_AS(ex.ready(0, pith::span<float>(nullptr, n)),
+                       doctest::Contains("ready: gradient must be an address of "), std::invalid_argument);
+  ex.skip();
   auto state = solo(pith::seq, comm, tensors, pith::identity(), {.seed = 9}).export_state();
   CHECK_THROWS_WITH_AS(ex.import_state(pith::span<std::byte const>(state)),
                        "pith::gradient_exchange::import_state: the state must be of seed 0, got one of seed 9",

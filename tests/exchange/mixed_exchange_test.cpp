@@ -12,6 +12,8 @@
 #include "support/sixteenths.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <stdexcept>
@@ -146,6 +148,98 @@ TEST_CASE("a mixed exchange refuses gradients and kinds of other types, and a st
   exchange.begin();
   exchange.ready(1, pith::span<float>(norm));
   exchange.skip();
+  CHECK_THROWS_AS(exchange.wait(), std::invalid_argument);
+  CHECK_NOTHROW(exchange.begin());
+}
+
+TEST_CASE("all ranks throw if the kind of a tensor is wrong on one rank") {
+  pith::run_ranks(3, [](pith::thread_communicator comm) {
+    auto const tensors = std::vector<pith::tensor_spec>{{"w", {8}, comm.rank() == 1 ? kind::f64 : kind::bf16}};
+    auto const make = [&] {
+      return pith::make_mixed_exchange<float, bfloat16>(pith::seq, comm, tensors, mixed_policy());
+    };
+    if (comm.rank() == 1) {
+      CHECK_THROWS_AS(make(), std::invalid_argument);
+    } else {
+      CHECK_THROWS_WITH_AS(make(), "pith::mixed_exchange: rank 1 has a tensor of another kind: see the error on rank 1",
+                           pith::agreement_error);
+    }
+  });
+}
+
+TEST_CASE("a mixed exchange exports and imports the states of all types, and refuses a wrong state on all ranks") {
+  pith::run_ranks(2, [](pith::thread_communicator comm) {
+    auto const make = [&] {
+      return pith::make_mixed_exchange<float, bfloat16, double>(pith::seq, comm, mixed_tensors, mixed_policy());
+    };
+    auto const step = [&](auto& exchange, int number) {
+      auto g = mixed_gradients(comm.rank(), number);
+      exchange.begin();
+      g.for_each([&](std::size_t i, auto gradient) { exchange.ready(i, gradient); });
+      exchange.wait();
+      return g;
+    };
+    auto first = make(), second = make();
+    step(first, 0), step(first, 1);
+    auto const saved = first.export_state();
+    auto wrong = saved;
+    if (comm.rank() == 1) wrong[1].pop_back();
+    auto const before = second.export_state();
+    if (comm.rank() == 1) {
+      CHECK_THROWS_AS(second.import_state(wrong), std::invalid_argument);
+    } else {
+      CHECK_THROWS_WITH_AS(second.import_state(wrong),
+                           "pith::mixed_exchange::import_state: rank 1 could not load its state, and no rank has "
+                           "changed: see the error on rank 1",
+                           pith::agreement_error);
+    }
+    CHECK(second.export_state() == before);
+    second.import_state(saved);
+    CHECK(second.export_state() == saved);
+    auto const a = step(first, 2), b = step(second, 2);
+    CHECK(same_bytes(a.f, b.f));
+    CHECK(same_bytes(a.d, b.d));
+    CHECK(same_bytes(a.b, b.b));
+  });
+}
+
+TEST_CASE("states are of the last step that all types completed, also if a rank is lost between two types") {
+  // Tensors of bfloat16 have the most bytes, so their exchange comes first. Rank 1 leaves after it.
+  auto saved = std::vector<std::array<std::vector<std::byte>, 2>>(2), then = saved;
+  CHECK_THROWS(pith::run_ranks(2, [&](pith::thread_communicator comm) {
+    auto const tensors = std::vector<pith::tensor_spec>{{"w", {800}, kind::bf16}, {"norm", {20}, kind::f32}};
+    auto exchange = pith::make_mixed_exchange<float, bfloat16>(pith::seq, comm, tensors, pith::ef(pith::qsgd<8>()),
+                                                               {.is_recoverable = true});
+    auto const step = [&] {
+      auto w = narrow<bfloat16>(widen(sixteenths(800, comm.rank())));
+      auto norm = sixteenths(20, comm.rank());
+      exchange.begin();
+      exchange.ready(0, pith::span<bfloat16>(w));
+      exchange.ready(1, pith::span<float>(norm));
+      exchange.wait();
+    };
+    step();
+    saved[comm.rank()] = exchange.export_state();
+    if (comm.rank() == 1) {
+      auto w = narrow<bfloat16>(widen(sixteenths(800, 1)));
+      exchange.of<bfloat16>().all_reduce_mean(pith::span<bfloat16>(w));
+      throw std::runtime_error("lost");
+    }
+    CHECK_THROWS_AS(step(), pith::communication_error);
+    CHECK(exchange.has_failed());
+    CHECK_THROWS_AS(exchange.begin(), std::invalid_argument);
+    then[0] = exchange.export_state();
+  }));
+  CHECK(then[0] == saved[0]);
+}
+
+TEST_CASE("a mixed exchange gives up a step") {
+  auto comm = pith::self_communicator();
+  auto exchange = pith::make_mixed_exchange<float, bfloat16>(
+      pith::seq, comm, {{"w", {8}, kind::bf16}, {"norm", {2}, kind::f32}}, mixed_policy());
+  exchange.begin();
+  exchange.abandon();
+  CHECK_FALSE(exchange.has_failed());
   CHECK_THROWS_AS(exchange.wait(), std::invalid_argument);
   CHECK_NOTHROW(exchange.begin());
 }

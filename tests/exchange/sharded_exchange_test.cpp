@@ -16,7 +16,9 @@
 
 #include "support/sixteenths.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -142,6 +144,120 @@ TEST_CASE("the first all-gather of differences is exact, and so is one after sen
                   });
 }
 
+TEST_CASE("weights whose differences overflow, or which were not finite, arrive in later all-gathers") {
+  auto const check = []<class In>(auto const& codec, std::vector<double> const& values, int repeats, double bound, In) {
+    CAPTURE(codec.name());
+    pith::run_ranks(2, [&](pith::thread_communicator comm) {
+      auto exchange = pith::make_sharded_exchange<In>(pith::seq, comm, {{"w", {300}}},
+                                                      pith::ef(pith::reduce_scatter(pith::qsgd<8>())), codec,
+                                                      {.weights = pith::weight_form::difference});
+      auto weights = std::vector<In>();
+      for (auto const value : values) {
+        for (int i = 0; i < repeats; ++i) {
+          weights.assign(300, pith::element_cast<In>(0.5));
+          weights[7] = weights[207] = pith::element_cast<In>(value);
+          exchange.all_gather(weights);
+        }
+        CHECK(!std::isnan(value) == std::isfinite(pith::element_cast<double>(weights[7])));
+        if (std::isnan(value)) continue;
+        CHECK(std::abs(pith::element_cast<double>(weights[7]) - value) <= bound * std::abs(value));
+        CHECK(std::abs(pith::element_cast<double>(weights[8]) - 0.5) <= bound * std::max(0.5, std::abs(value)));
+      }
+    });
+  };
+  // The first difference may leave a whole weight. Each further difference of cast<bfloat16> leaves 2^-8 of it.
+  check(pith::cast<pith::bfloat16>(), {40000, -40000, 1, 60000, -60000}, 4, 0x1p-9, pith::half());
+  check(pith::cast<pith::bfloat16>(), {2e38, -2e38, 1, 3e38, -3e38}, 4, 0x1p-20, float());
+  check(pith::block_int<8>(), {1, std::nan(""), 1, 1e30, std::nan(""), 1}, 20, 0x1p-20, float());
+}
+
+TEST_CASE("tensors with a lossless codec are sent whole, also as differences") {
+  on_ranks<float>(2, pith::sharding::equal(), pith::identity(), {.weights = pith::weight_form::difference},
+                  [&](auto&, auto& exchange) {
+                    for (float const value : {1e10f, 1.f}) {
+                      auto weights = std::vector<float>(exchange.weights().size(), value);
+                      exchange.all_gather(weights);
+                      CHECK(weights == std::vector<float>(weights.size(), value));
+                    }
+                  });
+}
+
+TEST_CASE("weights follow the shards of gradients whose codecs change, and their own codecs") {
+  for (auto const form : {pith::weight_form::whole, pith::weight_form::difference}) {
+    pith::run_ranks(2, [&](pith::thread_communicator comm) {
+      using codec = pith::any_codec<float, pith::seq_executor>;
+      auto const by = [](std::uint64_t first, std::uint64_t second) {
+        return codec(pith::ef(pith::reduce_scatter(pith::qsgd<8>(), pith::sharding({first, second}))));
+      };
+      auto exchange = pith::make_sharded_exchange<float>(pith::seq, comm, {{"w", {30}}}, by(20, 10),
+                                                         pith::cast<pith::bfloat16>(), {.weights = form});
+      auto weights = std::vector<float>(30);
+      auto const update = [&](float value) {
+        auto const own = exchange.shard(0);
+        for (auto i = own.first; i < own.first + own.n; ++i) weights[i] = value;
+        exchange.all_gather(weights);
+        CHECK(weights == std::vector<float>(30, value));
+      };
+      update(1);
+      exchange.gradients().change({by(10, 20)});
+      CHECK(exchange.shard(0).n == (comm.rank() == 0 ? 10 : 20));
+      update(2);
+      exchange.change_weights({codec(pith::cast<pith::half>())});
+      exchange.send_exact_next();
+      update(3);
+      update(4);
+      CHECK(exchange.weights().codecs()[0].name() == "all_gather_shards(cast<half>,sizes(10,20))");
+      CHECK_THROWS_AS(exchange.change_weights({}), std::invalid_argument);
+      CHECK_THROWS_AS(exchange.change_weights({codec(pith::identity()), codec(pith::identity())}),
+                      std::invalid_argument);
+    });
+  }
+}
+
+TEST_CASE("a refused all_gather changes no weight") {
+  auto comm = pith::self_communicator();
+  auto exchange =
+      pith::make_sharded_exchange<float>(pith::seq, comm, {{"w", {100}}}, pith::reduce_scatter(pith::qsgd<8>()),
+                                         pith::block_int<8>(), {.weights = pith::weight_form::difference});
+  auto weights = sixteenths(100, 0);
+  exchange.all_gather(weights);
+  auto const before = weights;
+  exchange.begin();
+  CHECK_THROWS_WITH_AS(exchange.all_gather(weights),
+                       "pith::gradient_exchange: all_gather() must be called between steps: call wait() first",
+                       std::invalid_argument);
+  CHECK(weights == before);
+}
+
+TEST_CASE("options of a sharded exchange that differ between ranks are an error on all ranks") {
+  pith::run_ranks(3, [](pith::thread_communicator comm) {
+    auto const make = [&](pith::sharded_options const& options) {
+      return pith::make_sharded_exchange<float>(pith::seq, comm, {{"w", {100}}}, pith::reduce_scatter(pith::qsgd<8>()),
+                                                pith::block_int<8>(), options);
+    };
+    auto const odd = comm.rank() == 2;
+    CHECK_THROWS_WITH_AS(make({.weights = odd ? pith::weight_form::difference : pith::weight_form::whole}),
+                         "pith::sharded_exchange: rank 2 differs from rank 0 in sharded_options::weights",
+                         pith::agreement_error);
+    CHECK_THROWS_WITH_AS(make({.check_interval = odd ? 1u : 0u}),
+                         "pith::sharded_exchange: rank 2 differs from rank 0 in sharded_options::check_interval",
+                         pith::agreement_error);
+  });
+}
+
+TEST_CASE("the weights' state can be imported in both forms") {
+  for (auto const form : {pith::weight_form::whole, pith::weight_form::difference}) {
+    on_ranks<float>(2, pith::sharding::equal(), pith::qsgd<8>(), {.weights = form}, [&](auto& comm, auto& exchange) {
+      auto weights = sixteenths(exchange.weights().size(), 0);
+      exchange.all_gather(weights), exchange.all_gather(weights);
+      auto const saved = exchange.weights().export_state();
+      auto resumed = pith::make_sharded_exchange<float>(
+          pith::seq, comm, sharded_tensors, exchange.gradients().codecs()[3], pith::qsgd<8>(), {.weights = form});
+      CHECK_NOTHROW(resumed.weights().import_state(saved));
+    });
+  }
+}
+
 TEST_CASE("a checksum finds weights that differ, on all ranks") {
   pith::run_ranks(3, [](pith::thread_communicator comm) {
     auto exchange =
@@ -191,8 +307,9 @@ TEST_CASE("codecs that give whole means, and weight codecs with state, are refus
                        "pith::sharded_exchange: the codec of tensor \"w\" must contain reduce_scatter, as "
                        "ef(reduce_scatter(c)), got ef(power_sgd(2))",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(make(pith::reduce_scatter(pith::qsgd<8>()), pith::ef(pith::qsgd<8>())),
-                       "pith::all_gather_shards: codec must have no state, got ef(qsgd<8>): put feedback around the "
-                       "exchange, ef(all_gather_shards(c, ...))",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      make(pith::reduce_scatter(pith::qsgd<8>()), pith::ef(pith::qsgd<8>())),
+      "pith::all_gather_shards: codec must have no state, got ef(qsgd<8>): for gradients, put feedback around the "
+      "exchange, ef(all_gather_shards(c, ...))",
+      std::invalid_argument);
 }

@@ -12,7 +12,7 @@ import sys
 FOLDERS = ["adaptor", "collective", "feedback", "lowrank", "quantize", "sparsify", "transform", "vector_quantize"]
 PARTS = {
     "adaptor": {"checked"},
-    "collective": {"all_gather_shards", "sharding", "tensor_parts"},  # weights are not a codec of gradients
+    "collective": {"sharding", "tensor_parts"},
     "quantize": {"majority", "quantizer_rule", "scalar_quantizer"},
     "sparsify": {"large_entries", "packed_indices", "select", "sparsifier", "strata", "threshold_estimator"},
     "transform": {"tile_transform"},

@@ -49,10 +49,12 @@ inline void require_aligned(char const* verb, char const* what, void const* at, 
   auto const beyond = reinterpret_cast<std::uintptr_t>(at) % to;
   require(beyond == 0, verb, ": ", what, " must be aligned to ", to, " bytes, got an address ", beyond, " bytes off");
 }
-/// Throws unless the span has `expected` aligned elements.
+/// Throws unless the span has `expected` aligned elements and, if there are any, an address.
 template <class T, class Space>
 void require_values(char const* verb, char const* what, std::size_t expected, span<T, Space> x) {
   require_size(verb, what, expected, x.size());
+  require(x.data() != nullptr || expected == 0, verb, ": ", what, " must be an address of ", expected,
+          " elements, got null");
   require_aligned(verb, what, x.data(), alignof(T));
 }
 

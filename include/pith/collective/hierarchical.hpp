@@ -109,6 +109,8 @@ class hierarchical : public detail::codec_exchange<Inner> {
                                                    pith::make_replicated<In>(exec, outer_, id, largest_part(dims)));
     detail::require(detail::state_bytes(outer_replicated(made)) == 0,
                     "hierarchical: the outer codec must have no replicated state, got ", outer_.name());
+    detail::require(outer_.shards(largest_part(dims)) == nullptr,
+                    "hierarchical: the outer codec must return the whole mean, got ", outer_.name());
     return made;
   }
   template <class In, executor E>

@@ -24,6 +24,9 @@ namespace pith { inline namespace PITH_ABI {
 ///   state       none. In error_feedback(reduce_scatter(c)), the residual has n elements on each rank, and is the rank's
 ///               own compression error of all shards
 ///   complexity  one transfer; encodes n elements, and decodes N payloads of n / N elements
+///   range       in error_feedback, the owner of a shard of half or bfloat16 elements keeps the rounding error of the mean
+///               N times. So a gradient must be below the largest value of its type divided by 1 + N / 256 for bfloat16,
+///               or by 1 + N / 2048 for half. A larger gradient may give an infinite mean in single steps
 ///   properties  outside an exchange, reduce_scatter behaves as the codec C
 ///   reference   Rajbhandari, Rasley, Ruwase and He, ZeRO, SC 2020; quantized as in Wang et al., ZeRO++, 2023
 template <class C>

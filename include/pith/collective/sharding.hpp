@@ -18,7 +18,8 @@ namespace pith { inline namespace PITH_ABI {
 ///
 ///   sharding::equal()   sizes that differ by at most one element; the larger shards come first
 ///   sharding::rows()    ceil(rows / ranks) rows per rank, as torch.chunk on dimension 0; the last shards may be short
-///                       or empty. In a vector, each element is a row
+///                       or empty. In a vector, each element is a row. A matrix of one row counts as a vector: for such
+///                       a tensor, pass the sizes
 ///   sharding(sizes)     sizes[r] elements for rank r. Throws std::invalid_argument if the sum is 2^64 or more
 class sharding {
  public:
@@ -47,8 +48,13 @@ class sharding {
     return detail::text(exchange, "(", codec, form_ == form::equal ? "" : ",", name(), ")");
   }
 
-  /// The index of the first element of a rank's shard. With rank = ranks, returns the number of elements.
+  /// The index of the first element of a rank's shard. With rank = ranks, returns the number of elements. Throws
+  /// std::invalid_argument if there is no such rank, or if the sizes are for another number of ranks.
   std::uint64_t first(shape const& dims, unsigned ranks, unsigned rank) const {
+    detail::require(ranks > 0, "sharding::first: ranks must be at least 1, got 0");
+    detail::require(rank <= ranks, "sharding::first: rank must be at most ", ranks, ", the number of ranks, got ",
+                    rank);
+    if (form_ == form::given && firsts_.size() != std::size_t{ranks} + 1) require_fit("sharding::first", dims, ranks);
     if (form_ == form::given) return firsts_[rank];
     if (form_ == form::equal) return dims.n / ranks * rank + std::min<std::uint64_t>(rank, dims.n % ranks);
     auto const row = dims.rows > 1 ? std::max<std::uint64_t>(dims.columns(), 1) : 1, rows = dims.n / row;
@@ -63,6 +69,8 @@ class sharding {
                     " entries, one per rank, got ", name());
     detail::require(firsts_.back() == dims.n, call, ": sizes must sum to ", dims.n, ", got ", name());
   }
+
+  friend bool operator==(sharding const&, sharding const&) = default;
 
  private:
   enum class form : std::uint8_t { equal, rows, given };

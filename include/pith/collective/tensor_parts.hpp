@@ -203,7 +203,7 @@ void decode_parts(C const& c, context<In, E> const& cx, Parts const& over, recei
 template <class C>
 void require_no_state(char const* exchange, C const& codec, auto& state) {
   require(state_bytes(state) == 0, exchange, ": codec must have no state, got ", codec.name(),
-          ": put feedback around the exchange, ef(", exchange, "(c, ...))");
+          ": for gradients, put feedback around the exchange, ef(", exchange, "(c, ...))");
 }
 
 /// Throws std::invalid_argument if the parts do not begin at multiples of the codec's granule, if the parts are for

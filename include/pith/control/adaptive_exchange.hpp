@@ -289,7 +289,7 @@ class adaptive_exchange {
   /// Reads the states of all ranks, each on its rank. Throws on all ranks if a state is wrong or of another step.
   restored restore_all(span<std::byte const> bytes) const {
     auto next = std::optional<restored>();
-    detail::require_success(exec_, *comm_, call, [&] { next.emplace(restore(bytes)); });
+    detail::require_success(exec_, *comm_, call, detail::could_not_load, [&] { next.emplace(restore(bytes)); });
     detail::require_one_moment(exec_, *comm_, call, {next->head.step});
     return *std::move(next);
   }

@@ -187,7 +187,7 @@ class gradiveq {
     exchange_->require_idle(call);
     auto next = std::optional<progress>();
     auto codings = std::optional<phase_codecs>();
-    detail::require_success(exec_, *comm_, call, [&] {
+    detail::require_success(exec_, *comm_, call, detail::could_not_load, [&] {
       next.emplace(restore(call, bytes));
       codings.emplace(codecs_for(next->phase, next->kernels));
     });

@@ -134,7 +134,7 @@ class gradient_exchange {
   /// Begins a step. The backward pass then writes all tensors to `gradients`, one after another.
   void begin(span_on<E, In> gradients, double weight = 1) {
     require_begin(gradients.size(), weight);
-    detail::require_aligned("gradient_exchange::begin", "gradients", gradients.data(), alignof(In));
+    detail::require_values("gradient_exchange::begin", "gradients", size(), gradients);
     begin(weight);
     model().bind(gradients);
   }
@@ -364,7 +364,8 @@ class gradient_exchange {
   void import_state(span<std::byte const> bytes, std::vector<codec_type> codecs) {
     require_between_steps("import_state");
     auto const by = calling(detail::caller::import_state);
-    detail::require_success(exec_, engine_->pipeline.comm(), importing, [&] { require_state(bytes, codecs); });
+    detail::require_success(exec_, engine_->pipeline.comm(), importing, detail::could_not_load,
+                            [&] { require_state(bytes, codecs); });
     change_to(std::move(codecs), false);
     import_state(bytes);
   }

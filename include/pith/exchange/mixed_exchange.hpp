@@ -5,6 +5,7 @@
 #include <pith/core/error.hpp>
 #include <pith/core/transfer.hpp>
 #include <pith/exchange/codec_policy.hpp>
+#include <pith/exchange/detail/agreement.hpp>
 #include <pith/exchange/exchange_options.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exchange/tensor_spec.hpp>
@@ -31,27 +32,34 @@ namespace pith { inline namespace PITH_ABI {
 ///   requires    tensors whose `kind` is that of a type In; and a codec or policy whose result converts to
 ///               any_codec<In, E> for each In, such as a codec constructed in C++, matrices(codec), or
 ///               codec_text (parse.hpp)
-///   state       that of each type's exchange: of<In>().export_state()
+///   state       export_state() returns one state per type
 ///   complexity  as one gradient_exchange per type. Each type has messages of its own
-///   errors      as gradient_exchange; std::invalid_argument, before any change, if a span does not fit its tensor
+///   errors      as gradient_exchange; std::invalid_argument, before any change, if a span does not fit its tensor. If
+///               the kind of a tensor is wrong on one rank, that rank throws std::invalid_argument, and the other ranks
+///               throw agreement_error
 template <executor E, class Comm, real... In>
 class mixed_exchange {
  public:
+  /// The states of the types In, in this order.
+  using states = std::array<std::vector<std::byte>, sizeof...(In)>;
+
   template <class Policy>
   mixed_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
                  exchange_options const& options = {})
-      : tensors_(checked(std::move(tensors))),
+      : exec_(exec),
+        comm_(comm),
+        tensors_(checked(exec, comm, std::move(tensors))),
         exchanges_{
             gradient_exchange<In, E, Comm>(exec, comm, tensors_of<In>(), detail::policy_of<In, E>(policy), options)...},
         is_ready_(tensors_.size()) {
     auto counts = std::array<std::size_t, sizeof...(In)>();
-    for (auto const& t : tensors_) numbers_.push_back(counts[type_of(t)]++);
+    for (auto const& t : tensors_) numbers_.push_back(counts[index_of(t.kind)]++);
     auto const bytes = std::array{of<In>().size() * sizeof(In)...};
     leader_ = kinds[static_cast<std::size_t>(std::ranges::max_element(bytes) - bytes.begin())];
   }
 
   std::vector<tensor_spec> const& tensors() const { return tensors_; }
-  /// The exchange of one element type, for its report, state and codecs, between steps.
+  /// The exchange of one element type, for its report and codecs, between steps.
   template <real T>
   gradient_exchange<T, E, Comm>& of() {
     return std::get<gradient_exchange<T, E, Comm>>(exchanges_);
@@ -97,11 +105,34 @@ class mixed_exchange {
                       "\": call ready(", i, ", gradient) first");
     }
     for_leader([](auto& leader) { leader.wait(); });
+    ++completed_[index_of(leader_)];
     (exchange_waiting<In>(), ...);
   }
   /// Ends a step without an exchange, as gradient_exchange::skip().
   void skip() {
     for_leader([](auto& leader) { leader.skip(); });
+  }
+  /// Gives up a step that this rank cannot complete, as gradient_exchange::abandon().
+  void abandon() { (of<In>().abandon(), ...); }
+  /// True after a step that failed for one of the types, until import_state() is called.
+  bool has_failed() const { return (exchange_of<In>().has_failed() || ...); }
+
+  /// Returns the states after the last step that all types completed on this rank, or `steps_back` steps before it, as
+  /// gradient_exchange::export_state(). After a failed step, this needs exchange_options::is_recoverable.
+  states export_state(unsigned steps_back = 0) const {
+    auto const complete = std::ranges::min(completed_);
+    return {exchange_of<In>().export_state(steps_back + completed_[index_of(kind_of<In>())] - complete)...};
+  }
+  /// Restores states that export_state() returned. All ranks call import_state(). If a state of one rank is wrong, that
+  /// rank throws std::invalid_argument, and the other ranks throw agreement_error. All ranks are then unchanged.
+  void import_state(states const& saved) {
+    static constexpr auto* call = "mixed_exchange::import_state";
+    auto const by = detail::calling({detail::caller::import_state});
+    auto const state_of = [&](element_kind kind) { return span<std::byte const>(saved[index_of(kind)]); };
+    detail::require_success(exec_, comm_, call, detail::could_not_load,
+                            [&] { (of<In>().require_state(state_of(kind_of<In>()), of<In>().codecs()), ...); });
+    (of<In>().import_state(state_of(kind_of<In>())), ...);
+    completed_ = {};
   }
 
  private:
@@ -120,15 +151,22 @@ class mixed_exchange {
     detail::require(tensor < tensors_.size(), "mixed_exchange::", call, ": tensor must be below ", tensors_.size(),
                     ", got ", tensor);
   }
-  static std::size_t type_of(tensor_spec const& tensor) {
-    return static_cast<std::size_t>(std::ranges::find(kinds, tensor.kind) - kinds.begin());
+  static std::size_t index_of(element_kind kind) {
+    return static_cast<std::size_t>(std::ranges::find(kinds, kind) - kinds.begin());
   }
-  static std::vector<tensor_spec> checked(std::vector<tensor_spec> tensors) {
-    for (auto const& t : tensors) {
-      detail::require(type_of(t) < kinds.size(), "mixed_exchange: the kind of tensor \"", t.name,
-                      "\" must be that of a type of the exchange, got ", detail::name_of(t.kind));
-    }
+  static std::vector<tensor_spec> checked(E const& exec, Comm& comm, std::vector<tensor_spec> tensors) {
+    auto const by = detail::calling({detail::caller::constructor});
+    detail::require_success(exec, comm, "mixed_exchange", "has a tensor of another kind", [&] {
+      for (auto const& t : tensors) {
+        detail::require(index_of(t.kind) < kinds.size(), "mixed_exchange: the kind of tensor \"", t.name,
+                        "\" must be that of a type of the exchange, got ", detail::name_of(t.kind));
+      }
+    });
     return tensors;
+  }
+  template <real T>
+  gradient_exchange<T, E, Comm> const& exchange_of() const {
+    return std::get<gradient_exchange<T, E, Comm>>(exchanges_);
   }
   template <real T>
   std::vector<tensor_spec> tensors_of() const {
@@ -152,14 +190,18 @@ class mixed_exchange {
     of<T>().begin(weight_);
     for (auto const& one : std::get<waiting<T>>(waiting_)) of<T>().ready(one.number, one.gradient);
     of<T>().wait();
+    ++completed_[index_of(kind_of<T>())];
   }
 
+  E exec_;
+  Comm& comm_;
   std::vector<tensor_spec> tensors_;
   std::tuple<gradient_exchange<In, E, Comm>...> exchanges_;
   std::tuple<waiting<In>...> waiting_;
   std::vector<bool> is_ready_;
   std::vector<std::size_t> numbers_;  ///< the number of each tensor among those of its element type
   element_kind leader_ = element_kind::bytes;
+  std::array<unsigned, sizeof...(In)> completed_ = {};  ///< the number of steps that each type completed
   double weight_ = 1;
 };
 

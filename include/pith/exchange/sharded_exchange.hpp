@@ -3,7 +3,7 @@
 
 #include <pith/adaptor/identity.hpp>
 #include <pith/codec/any_codec.hpp>
-#include <pith/collective/all_gather_shards.hpp>
+#include <pith/collective/detail/all_gather_shards.hpp>
 #include <pith/collective/sharding.hpp>
 #include <pith/core/buffer.hpp>
 #include <pith/core/checksum.hpp>
@@ -14,8 +14,10 @@
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exchange/tensor_spec.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,13 +25,34 @@ namespace pith { inline namespace PITH_ABI {
 
 namespace detail {
 
+/// The weight that all ranks hold. A weight that is not finite counts as 0, so that the next difference replaces it.
+template <class In>
+PITH_HD accum<In> held_weight(In held) {
+  return is_finite(held) ? element_cast<accum<In>>(held) : 0;
+}
+
+/// Sets x[i] to its difference from held[i]. The difference of finite weights is finite: if it is too large for In, the
+/// rest remains in later differences.
+template <class In>
+struct take_difference {
+  In const* held;
+  In* x;
+  PITH_HD void operator()(std::uint64_t i) const {
+    auto const weight = element_cast<accum<In>>(x[i]);
+    auto difference = weight - held_weight(held[i]);
+    if (is_finite(weight) && !is_finite(difference))
+      difference = difference > 0 ? largest_finite<In> : -largest_finite<In>;
+    x[i] = saturated_cast<In>(difference);
+  }
+};
+
 /// Adds the difference x[i] to held[i], and sets x[i] to the sum.
 template <class In>
 struct add_difference {
   In* x;
   In* held;
   PITH_HD void operator()(std::uint64_t i) const {
-    held[i] = element_cast<In>(element_cast<accum<In>>(held[i]) + element_cast<accum<In>>(x[i]));
+    held[i] = saturated_cast<In>(held_weight(held[i]) + element_cast<accum<In>>(x[i]));
     x[i] = held[i];
   }
 };
@@ -60,12 +83,17 @@ struct shard {
 ///   exchange.wait();                // shard(i) of gradient i contains means; its other elements are unspecified
 ///   exchange.all_gather(weights);   // on return, the weights are bitwise equal on all ranks
 ///
+/// Two transfers carry the weights of a layer in ZeRO stage 3 and FSDP, in forward and in backward. This class has one,
+/// all_gather() of all weights after the update, which is that of ZeRO stages 1 and 2.
+///
 ///   requires    gradient codecs that contain reduce_scatter, such as ef(reduce_scatter(c)), or are lossless for their
 ///               tensor. A lossless codec, such as `bypass` of a small tensor, gives the whole mean to all ranks. Then
 ///               shard(i) is the whole tensor, and all ranks update it equally. Weight codecs without state
-///   state       gradients().export_state() and weights().export_state(); reshard() converts both
+///   state       gradients().export_state() and weights().export_state(); reshard() converts both. After an import of
+///               states, call send_exact_next()
 ///   complexity  with weight_form::difference and a lossy codec, a copy of all weights
-///   errors      std::invalid_argument on the ranks whose codec is wrong, and agreement_error on the others. With
+///   errors      std::invalid_argument on the ranks whose codec is wrong, and agreement_error on the others.
+///               agreement_error on all ranks if `weights` or `check_interval` of sharded_options differ. With
 ///               sharded_options::check_interval, agreement_error on all ranks if weights differ
 ///   reference   Rajbhandari, Rasley, Ruwase and He, ZeRO, SC 2020
 template <real In, executor E, class Comm>
@@ -81,13 +109,14 @@ class sharded_exchange {
         options_(options),
         gradients_(
             exec, comm, tensors, [&](tensor_spec const& t) { return sharded(of_gradients(t), t); }, options.exchange),
-        weights_(weight_exchange(tensors, of_weights)),
-        compressed_(weights_.codecs()) {
-    for (std::size_t i = 0; i < tensors.size(); ++i) exact_.push_back(gathered(i, identity()));
-    send_exact_next();
+        rules_(rules()),
+        weights_(weight_exchange([&](std::size_t i) { return weight_codecs_.emplace_back(of_weights(tensors[i])); })) {
+    require_equal_options();
   }
 
+  /// The exchange of the gradients. If its codecs change, the weights follow the new shards.
   gradient_exchange<In, E, Comm>& gradients() { return gradients_; }
+  /// The exchange of the weights, for its report and state. change_weights() changes its codecs.
   gradient_exchange<In, E, Comm>& weights() { return weights_; }
 
   /// The shard of a tensor that this rank updates.
@@ -115,10 +144,14 @@ class sharded_exchange {
 
   /// Sends the weights of this rank's shards to all ranks. `weights` contains all tensors one after another. On return,
   /// the weights are bitwise equal on all ranks, so the rank's own shards are rounded too: keep the exact weights of the
-  /// shards elsewhere. With weight_form::difference, the first call sends exact weights, and a weight that is not finite
-  /// remains so until send_exact_next().
+  /// shards elsewhere. With weight_form::difference, the first call sends exact weights, and tensors with a lossless
+  /// codec are always sent whole. If a weight is not finite, all weights that the codec encodes together with it may
+  /// arrive as NaN. The next call with finite weights replaces them.
   void all_gather(span_on<E, In> weights) {
-    detail::require_size("sharded_exchange::all_gather", "weights", weights_.size(), weights.size());
+    detail::require_values("sharded_exchange::all_gather", "weights", weights_.size(), weights);
+    gradients_.require_between_steps("all_gather");
+    weights_.require_begin(weights.size(), 1);
+    follow_shards();
     if (options_.weights == weight_form::whole) {
       weights_.all_reduce_mean(weights);
     } else if (held_.size() < weights.size()) {
@@ -130,19 +163,28 @@ class sharded_exchange {
   }
   /// With weight_form::difference, makes the next all_gather() send exact weights. All ranks call this function, for
   /// example after weights were loaded.
-  void send_exact_next() {
-    if (options_.weights == weight_form::whole) return;
-    weights_.change(exact_);
-    held_ = {};
+  void send_exact_next() { held_ = {}; }
+
+  /// Sets one codec of weights per tensor, as gradient_exchange::change. All ranks call this function between steps.
+  void change_weights(std::vector<codec_type> codecs) {
+    auto next = codecs;
+    for (std::size_t i = 0; i < std::min(next.size(), rules_.size()); ++i) next[i] = gathered(i, codecs[i]);
+    weights_.change(std::move(next));
+    weight_codecs_ = std::move(codecs);
   }
 
  private:
-  template <class Weights>
-  gradient_exchange<In, E, Comm> weight_exchange(std::vector<tensor_spec> const& tensors,
-                                                 Weights const& of_weights) const {
+  using shard_rules = std::vector<std::optional<sharding>>;
+
+  /// An exchange of weights, where codec_of(i) encodes the shards of tensor i.
+  template <class F>
+  gradient_exchange<In, E, Comm> weight_exchange(F const& codec_of) const {
     std::size_t next = 0;
-    auto const policy = [&](tensor_spec const& t) { return gathered(next++, static_cast<codec_type>(of_weights(t))); };
-    return {exec_, comm_, tensors, policy, {.seed = options_.exchange.seed}};
+    auto const policy = [&](tensor_spec const&) {
+      auto const tensor = next++;
+      return gathered(tensor, codec_of(tensor));
+    };
+    return {exec_, comm_, gradients_.tensors(), policy, {.seed = options_.exchange.seed}};
   }
   static codec_type sharded(codec_type codec, tensor_spec const& tensor) {
     detail::require(codec.shards(tensor.dims) != nullptr || codec.is_lossless(tensor.dims),
@@ -150,32 +192,63 @@ class sharded_exchange {
                     "\" must contain reduce_scatter, as ef(reduce_scatter(c)), got ", codec.name());
     return codec;
   }
+  /// The rules by which the codecs of gradients divide the tensors. A tensor without shards has no rule.
+  shard_rules rules() const {
+    auto all = shard_rules();
+    for (std::size_t i = 0; i < gradients_.tensors().size(); ++i) {
+      auto const* const rule = gradients_.codecs()[i].shards(gradients_.tensors()[i].dims);
+      all.push_back(rule == nullptr ? std::nullopt : std::optional(*rule));
+    }
+    return all;
+  }
   /// The codec of a tensor's weights. All ranks send equal parts of a tensor without shards, which they have updated
   /// equally.
-  template <class C>
-  codec_type gathered(std::size_t tensor, C codec) const {
-    auto const* const rule = gradients_.codecs()[tensor].shards(gradients_.tensors()[tensor].dims);
-    if (rule == nullptr) return all_gather_shards(identity());
-    return all_gather_shards(std::move(codec), *rule);
+  codec_type gathered(std::size_t tensor, codec_type codec) const {
+    if (!rules_[tensor]) return detail::all_gather_shards(identity());
+    return detail::all_gather_shards(std::move(codec), *rules_[tensor]);
+  }
+  /// Shards the weights as the gradients. The codecs of gradients are equal on all ranks, so all ranks do the same.
+  void follow_shards() {
+    auto next = rules();
+    if (next == rules_) return;
+    std::swap(rules_, next);
+    change_weights(weight_codecs_);
   }
 
+  /// Calls f(i, j) for each tensor i that is sent as a difference, where j is the index of its first weight.
+  template <class F>
+  void for_each_difference(F const& f) const {
+    std::uint64_t first = 0;
+    for (std::size_t i = 0; i < weights_.tensors().size(); first += weights_.tensors()[i++].dims.n)
+      if (rules_[i] && !weight_codecs_[i].is_lossless(weights_.tensors()[i].dims)) f(i, first);
+  }
   void gather_exact(span_on<E, In> weights) {
-    weights_.all_reduce_mean(weights);
+    weight_exchange([](std::size_t) { return codec_type(identity()); }).all_reduce_mean(weights);
     held_ = buffer<In, E>(exec_, weights.size());
     exec_.copy(held_.data(), weights.data(), value_bytes<In>(weights.size()));
-    weights_.change(compressed_);
   }
   /// Replaces the weights of this rank's shards by their difference from the received weights. All ranks add the decoded
   /// differences to the received weights.
   void gather_difference(span_on<E, In> weights) {
-    std::uint64_t first = 0;
-    for (std::size_t i = 0; i < weights_.tensors().size(); first += weights_.tensors()[i++].dims.n) {
+    for_each_difference([&](std::size_t i, std::uint64_t first) {
       auto const own = shard(i);
       auto const at = first + own.first;
-      exec_.for_each_index(own.n, detail::scale_difference<In>{held_.data() + at, weights.data() + at, 1});
-    }
+      exec_.for_each_index(own.n, detail::take_difference<In>{held_.data() + at, weights.data() + at});
+    });
     weights_.all_reduce_mean(weights);
-    exec_.for_each_index(weights.size(), detail::add_difference<In>{weights.data(), held_.data()});
+    for_each_difference([&](std::size_t i, std::uint64_t first) {
+      auto const sum = detail::add_difference<In>{weights.data() + first, held_.data() + first};
+      exec_.for_each_index(weights_.tensors()[i].dims.n, sum);
+    });
+  }
+
+  void require_equal_options() const {
+    auto const by = detail::calling({detail::caller::check});
+    auto const mine = std::vector{static_cast<std::uint64_t>(options_.weights), std::uint64_t{options_.check_interval}};
+    auto const [rank, option] = detail::first_difference(detail::gather_on_host(exec_, comm_, mine), mine.size());
+    if (rank == 0) return;
+    throw agreement_error(detail::sentence("sharded_exchange: rank ", rank, " differs from rank 0 in sharded_options::",
+                                           option == 0 ? "weights" : "check_interval"));
   }
 
   void require_equal(span_on<E, In> weights) {
@@ -195,8 +268,9 @@ class sharded_exchange {
   Comm& comm_;
   sharded_options options_;
   gradient_exchange<In, E, Comm> gradients_;
+  shard_rules rules_;                      ///< those of the weights
+  std::vector<codec_type> weight_codecs_;  ///< of the shards
   gradient_exchange<In, E, Comm> weights_;
-  std::vector<codec_type> compressed_, exact_;
   buffer<In, E> held_;  ///< the weights that all ranks received last; empty before exact weights were sent
   std::uint64_t gathers_ = 0;
 };

@@ -146,8 +146,7 @@ class residual : private Weights {
               local<accum<In>, E>& mine) const {
     using A = accum<In>;
     using keep = detail::keep_unsent<A, stored<A>>;
-    auto const beta = static_cast<A>(this->beta);
-    cx.exec.for_each_index(cx.dims.n, keep{p.data, sent.data, mine.residual.data(), beta});
+    cx.exec.for_each_index(cx.dims.n, keep{p.data, sent.data, mine.residual.data(), static_cast<A>(this->beta)});
   }
   template <real In, executor E>
   void add_unsent(context<In, E> const& cx, values_on<E, accum<In>> unsent, local<accum<In>, E>& mine) const {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -181,9 +182,9 @@ std::vector<T> gather_or_rethrow(E const& exec, Comm& comm, T const& mine, std::
 }
 
 /// All ranks call this function, which calls f. If f throws on a rank, that rank rethrows the exception, and the other
-/// ranks throw agreement_error.
+/// ranks throw agreement_error with the text `failed`, such as "could not load its state".
 template <class Comm, executor E, class F>
-void require_success(E const& exec, Comm& comm, char const* call, F const& f) {
+void require_success(E const& exec, Comm& comm, char const* call, char const* failed, F const& f) {
   auto failure = std::exception_ptr();
   try {
     f();
@@ -191,12 +192,12 @@ void require_success(E const& exec, Comm& comm, char const* call, F const& f) {
     failure = std::current_exception();
   }
   auto const all = gather_or_rethrow(exec, comm, std::uint64_t{failure ? 1u : 0u}, failure);
-  auto const failed = std::ranges::find(all, 1u);
-  if (failed != all.end())
-    throw agreement_error(sentence(call, ": rank ", failed - all.begin(),
-                                   " could not load its state, and no rank has changed: see the error on rank ",
-                                   failed - all.begin()));
+  auto const rank = std::ranges::find(all, 1u) - all.begin();
+  if (rank < std::ssize(all))
+    throw agreement_error(sentence(call, ": rank ", rank, " ", failed, ": see the error on rank ", rank));
 }
+
+inline constexpr auto* could_not_load = "could not load its state, and no rank has changed";
 
 /// Throws on all ranks if the states that the ranks import were saved after different steps. `moment` is equal for
 /// states of the same step. For example, it contains the number of steps.

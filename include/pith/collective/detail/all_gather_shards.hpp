@@ -1,4 +1,4 @@
-// pith/collective/all_gather_shards.hpp — a compressed all-gather: each rank sends its shard to all ranks.
+// pith/collective/detail/all_gather_shards.hpp — a compressed all-gather: each rank sends its shard to all ranks.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace pith { inline namespace PITH_ABI {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Divides a tensor into shards, one per rank. Each rank encodes its shard and sends the payload to all ranks. All ranks
 /// then decode all shards. So the tensor becomes bitwise equal on all ranks, and the rank's own shard is rounded too.
@@ -24,8 +24,8 @@ namespace pith { inline namespace PITH_ABI {
 ///   properties  outside an exchange, all_gather_shards behaves as the codec C
 ///   reference   Rajbhandari, Rasley, Ruwase and He, ZeRO, SC 2020; quantized as in Wang et al., ZeRO++, 2023
 template <class C>
-class all_gather_shards : public detail::shard_exchange<C> {
-  using base = detail::shard_exchange<C>;
+class all_gather_shards : public shard_exchange<C> {
+  using base = shard_exchange<C>;
   using base::codec_part, base::over, base::wrapped;
 
  public:
@@ -35,13 +35,11 @@ class all_gather_shards : public detail::shard_exchange<C> {
 
   template <class In>
   transfer round(unsigned, shape const& dims, unsigned ranks) const {
-    return {transport::all_gather, element_kind::bytes, detail::part_bytes<In>(wrapped(), over(dims, ranks))};
+    return {transport::all_gather, element_kind::bytes, part_bytes<In>(wrapped(), over(dims, ranks))};
   }
   template <class In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
-    return over(dims, ranks).most([&](shape const& shard) {
-      return detail::scratch_bytes<In>(wrapped(), exec, shard);
-    });
+    return over(dims, ranks).most([&](shape const& shard) { return scratch_bytes<In>(wrapped(), exec, shard); });
   }
 
   template <real In, executor E>
@@ -50,17 +48,17 @@ class all_gather_shards : public detail::shard_exchange<C> {
                auto const& replicated, auto& local) const {
     auto const all = over(cx.dims, cx.ranks);
     auto const own = values_on<E, In const>{x.data + all.first(cx.id.rank), all.dims(cx.id.rank).n};
-    detail::encode_mean_part<In>(wrapped(), cx, all, own, out, codec_part(replicated), codec_part(local));
+    encode_mean_part<In>(wrapped(), cx, all, own, out, codec_part(replicated), codec_part(local));
   }
   template <real In, executor E>
     requires codec<C, In, E>
   void absorb(context<In, E> const& cx, unsigned, received_on<E> in, values_on<E, In> x, auto& replicated,
               auto&) const {
-    detail::decode_parts(wrapped(), cx, over(cx.dims, cx.ranks), in, x, codec_part(replicated));
+    decode_parts(wrapped(), cx, over(cx.dims, cx.ranks), in, x, codec_part(replicated));
   }
 };
 
 template <class C>
 all_gather_shards(C, sharding = sharding::equal()) -> all_gather_shards<C>;
 
-}}  // namespace pith::PITH_ABI
+}}}  // namespace pith::PITH_ABI::detail
