@@ -138,6 +138,7 @@ def error_of(codec):
 @needs_fsdp2
 @pytest.mark.parametrize("codec, words", [
     ("ef(power_sgd(4))", "must contain reduce_scatter"),
+    ("reduce_scatter(qsgd<8>,sizes(10,30))", "sizes are refused"),
     ("ef(reduce_scatter(power_sgd(4)))", "compresses only matrices"),
     ("reduce_scatter(two_shot(qsgd<8>))", "is not a stage"),
 ])

@@ -89,6 +89,7 @@ TEST_CASE("ranks that make different calls throw") {
 TEST_CASE_TEMPLATE("an exchange of four ranks has the bits of the host", In, float, pith::bfloat16) {
   for (auto const* text :
        {"identity", "cast<bfloat16>", "qsgd<8>", "two_shot(qsgd<8>)", "ef(top_k(0.01)|qsgd<8>)", "ef(scaled_sign)",
+        "two_shot(block_int<8>)", "ef(two_shot(block_int<4>,ef(block_int<4>)))", "ef(reduce_scatter(block_int<4>))",
         "ef(two_shot(top_k(0.01)|qsgd<8>,ef(top_k(0.01)|qsgd<8>)))", "bypass(ef(power_sgd(4)),100)"})
     has_bits_of_host<In>(text, 4);
 }
@@ -99,7 +100,8 @@ TEST_CASE("the error for another method lists the methods") {
   };
   CHECK_THROWS_WITH_AS(
       parsed("ef(random_k(0.1))"),
-      doctest::Contains("Stages are identity, cast<bfloat16>, qsgd<8>, scaled_sign, top_k and power_sgd"),
+      doctest::Contains(
+          "Stages are identity, cast<bfloat16>, qsgd<8>, block_int<4>, block_int<8>, scaled_sign, top_k and power_sgd"),
       std::invalid_argument);
   CHECK_THROWS_WITH_AS(parsed("ef(top_k(0.1),ef21)"), doctest::Contains("policies are residual"),
                        std::invalid_argument);

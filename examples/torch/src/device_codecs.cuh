@@ -2,10 +2,12 @@
 #pragma once
 
 #include <pith/adaptor/identity.hpp>
+#include <pith/collective/reduce_scatter.hpp>
 #include <pith/collective/two_shot.hpp>
 #include <pith/exec/cuda_executor.hpp>
 #include <pith/feedback/residual.hpp>
 #include <pith/lowrank/power_sgd.hpp>
+#include <pith/quantize/block_int.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
@@ -25,6 +27,10 @@ struct device_methods {
                    [](auto const&, auto const& f) { return f(pith::cast<pith::bfloat16>()); }),
       pith::method("qsgd<8>", 0, 0, "random rounding to 8 bits", {"qsgd<8>"},
                    [](auto const&, auto const& f) { return f(pith::qsgd<8>()); }),
+      pith::method("block_int<4>", 0, 0, "multiples of a scale of 128 elements, in 4 bits", {"block_int<4>"},
+                   [](auto const&, auto const& f) { return f(pith::block_int<4>()); }),
+      pith::method("block_int<8>", 0, 0, "multiples of a scale of 128 elements, in 8 bits", {"block_int<8>"},
+                   [](auto const&, auto const& f) { return f(pith::block_int<8>()); }),
       pith::method("scaled_sign", 0, 0, "signs, and their mean magnitude", {"scaled_sign"},
                    [](auto const&, auto const& f) { return f(pith::scaled_sign()); }),
       pith::method("top_k", 1, 1, "the largest magnitudes", {"top_k(0.01)"},
@@ -36,6 +42,10 @@ struct device_methods {
                               [](auto const& t, auto parser, auto const& f) {
                                 auto const& of_mean = t.arguments[t.has(1) ? 1 : 0];
                                 return f(pith::two_shot(parser.chain(t.arguments[0]), parser.codec(of_mean)));
+                              }),
+                 pith::method("reduce_scatter(c)", 1, 1, "each rank receives the mean of its shard",
+                              {"ef(reduce_scatter(qsgd<8>))"}, [](auto const& t, auto parser, auto const& f) {
+                                return f(pith::reduce_scatter(parser.chain(t.arguments[0])));
                               }));
   static constexpr auto policies =
       std::tuple(pith::method("residual", 0, 0, "the error of a step is added to the next gradient",

@@ -40,7 +40,7 @@ class ReduceScatter:
     per module, and codecs of matrices are refused. The call returns when the rank's shard is a mean.
     """
 
-    _groups = {}  # the process groups of pith, by the groups of FSDP
+    _groups = {}  # the process groups of pith, by the groups of FSDP, timeouts and devices
 
     def __init__(self, codec, *, timeout=TIMEOUT, **options):
         if "reduce_scatter(" not in codec:
@@ -48,6 +48,8 @@ class ReduceScatter:
                 "pith_torch: the codec of ReduceScatter must contain reduce_scatter, such as "
                 f'"ef(reduce_scatter(block_int<4>))", got "{codec}"'
             )
+        if "sizes(" in codec:
+            raise ValueError(f'pith_torch: FSDP2 divides a vector into equal shards, so sizes are refused, got "{codec}"')
         self._codec, self._timeout, self._options = codec, timeout, options
         self._state, self._saved = None, None
 
@@ -55,6 +57,8 @@ class ReduceScatter:
         return torch.empty(*size, dtype=dtype, device=device)
 
     def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
+        if op not in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
+            raise ValueError(f"pith_torch: ReduceScatter computes means and sums, got {op}")
         if self._state is None:
             self._state = self._make_state(input_tensor, group)
         ranks = dist.get_world_size(group)
@@ -63,14 +67,13 @@ class ReduceScatter:
         output_tensor.copy_(input_tensor.chunk(ranks)[dist.get_rank(group)])
         if op == dist.ReduceOp.SUM:
             output_tensor.mul_(ranks)
-        elif op != dist.ReduceOp.AVG:
-            raise ValueError(f"pith_torch: ReduceScatter computes means and sums, got {op}")
 
     def _make_state(self, gradient, group):
-        if group not in self._groups:
-            self._groups[group] = ProcessGroup(group, self._timeout, gradient.device)
+        key = group, self._timeout, gradient.device
+        if key not in self._groups:
+            self._groups[key] = ProcessGroup(*key)
         parameter = gradient.new_empty(1).expand(gradient.shape).requires_grad_()  # a shape without memory
-        state = State(self._groups[group], self._codec, [("module", parameter)], timeout=self._timeout, **self._options)
+        state = State(self._groups[key], self._codec, [("module", parameter)], timeout=self._timeout, **self._options)
         if self._saved is not None:
             state.load_state_dict(self._saved)
         return state
