@@ -3,7 +3,6 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/codec.hpp>
-#include <pith/codec/detail/chain_fusion.hpp>
 #include <pith/codec/detail/chain_promises.hpp>
 #include <pith/codec/detail/chain_types.hpp>
 #include <pith/codec/detail/chain_walk.hpp>

@@ -4,9 +4,9 @@
 #include <pith/codec/capability.hpp>
 #include <pith/codec/rounds.hpp>
 #include <pith/collective/detail/pair_sums.hpp>
+#include <pith/collective/detail/pairs.hpp>
 #include <pith/collective/detail/regions.hpp>
 #include <pith/collective/detail/sparse_exchange.hpp>
-#include <pith/sparsify/detail/pairs.hpp>
 #include <pith/sparsify/select.hpp>
 
 #include <algorithm>

@@ -147,9 +147,6 @@ class adaptive_exchange {
   std::vector<codec_type> const& codecs() const { return exchange_.codecs(); }
   std::uint64_t size() const { return exchange_.size(); }
 
-  /// The last report that the controller received. The report of a step is passed to the controller by the next
-  /// `begin()` or `export_state()`.
-  step_report const& last_report() const { return report_; }
   /// The number of steps that have begun.
   std::uint64_t steps() const { return step_; }
 
@@ -335,8 +332,8 @@ class adaptive_exchange {
       reports_[i].kept = *number++;
     }
     auto const gradients = detail::declares<R, ext::gradient_norms> ? board_.gradients() : span<double const>();
-    report_ = {step_, learning_rate_, board_.slowest(), {reports_.data(), reports_.size()}, gradients};
-    controller_.observe(report_);
+    controller_.observe(
+        step_report{step_, learning_rate_, board_.slowest(), {reports_.data(), reports_.size()}, gradients});
     is_seen_ = true;
   }
   choice choice_of(R const& controller, std::uint64_t step, std::uint32_t tensor) const {
@@ -423,7 +420,6 @@ class adaptive_exchange {
   std::vector<choice> choices_;
   detail::step_board<E> board_;
   std::vector<rate_report> reports_;
-  step_report report_;
   std::uint64_t step_ = 0;
   double learning_rate_ = 0;
   bool is_seen_ = true;       ///< the controller has observed the last step

@@ -148,7 +148,7 @@ inline cuda_executor on(cudaStream_t stream) { return cuda_executor(stream); }
 }}  // namespace pith::PITH_ABI
 
 #include <pith/exec/detail/cuda_lanes.hpp>
-#include <pith/exec/detail/late_copy.hpp>
+#include <pith/exec/detail/cuda_late_copy.hpp>
 #if defined(__CUDACC__)
 #include <pith/exec/cuda.cuh>
 #endif

@@ -45,8 +45,6 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
     auto const room = fraction_ == 1 && !sends_all ? "" : detail::text(",", capacity_.text());
     return detail::text("threshold(", detail::shortest(tau_), room, sends_all ? ",dense)" : ")");
   }
-  /// Returns a codec with the same payload size and a different tau.
-  threshold with_tau(double tau) const { return threshold(tau, fraction_); }
 
   double error_bound(shape const& dims) const {
     return sends_all || capacity(dims) == dims.n ? tau_ : std::numeric_limits<double>::infinity();

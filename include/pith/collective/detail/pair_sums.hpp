@@ -1,9 +1,9 @@
 // pith/collective/detail/pair_sums.hpp — sums of index-value pairs, in time linear in the number of pairs.
 #pragma once
 
+#include <pith/collective/detail/pairs.hpp>
 #include <pith/collective/detail/regions.hpp>
 #include <pith/core/executor.hpp>
-#include <pith/sparsify/detail/pairs.hpp>
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 // pith/collective/detail/regions.hpp — regions of a tensor, one per rank, whose bounds follow the selected entries.
 #pragma once
 
-#include <pith/sparsify/detail/pairs.hpp>
+#include <pith/collective/detail/pairs.hpp>
 
 #include <cstdint>
 

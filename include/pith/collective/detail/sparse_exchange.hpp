@@ -3,9 +3,9 @@
 
 #include <pith/codec/codec.hpp>
 #include <pith/codec/rounds.hpp>
+#include <pith/collective/detail/pairs.hpp>
 #include <pith/core/error.hpp>
 #include <pith/sparsify/detail/density.hpp>
-#include <pith/sparsify/detail/pairs.hpp>
 #include <pith/sparsify/select.hpp>
 #include <pith/sparsify/top_k.hpp>
 

@@ -1,13 +1,13 @@
 // pith/exchange/detail/bucket_rounds.hpp — the rounds of one tensor bucket.
 #pragma once
 
-#include <pith/comm/detail/pending_transfers.hpp>
 #include <pith/comm/sub_communicators.hpp>
 #include <pith/exchange/detail/buckets.hpp>
 #include <pith/exchange/detail/exact_gather.hpp>
 #include <pith/exchange/detail/exchange_plan.hpp>
 #include <pith/exchange/detail/exchanged_tensors.hpp>
 #include <pith/exchange/detail/move_bytes.hpp>
+#include <pith/exchange/detail/pending_transfers.hpp>
 #include <pith/exec/lanes.hpp>
 
 #include <algorithm>

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <pith/comm/communicator.hpp>
-#include <pith/comm/detail/pending_transfers.hpp>
 #include <pith/core/buffer.hpp>
 #include <pith/core/error.hpp>
 #include <pith/exchange/codec_policy.hpp>
 #include <pith/exchange/detail/gather.hpp>
+#include <pith/exchange/detail/pending_transfers.hpp>
 #include <pith/exec/lanes.hpp>
 
 #include <algorithm>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <pith/comm/detail/call_label.hpp>
-#include <pith/comm/detail/pending_transfers.hpp>
 #include <pith/comm/sub_communicators.hpp>
 #include <pith/comm/trace.hpp>
 #include <pith/exchange/detail/backoff.hpp>
@@ -11,6 +10,7 @@
 #include <pith/exchange/detail/buckets.hpp>
 #include <pith/exchange/detail/exchanged_tensors.hpp>
 #include <pith/exchange/detail/move_bytes.hpp>
+#include <pith/exchange/detail/pending_transfers.hpp>
 #include <pith/exchange/detail/rank_weights.hpp>
 #include <pith/exchange/detail/report_sums.hpp>
 #include <pith/exchange/detail/state_check.hpp>

@@ -3,8 +3,8 @@
 
 #include <pith/codec/rounds.hpp>
 #include <pith/comm/communicator.hpp>
-#include <pith/comm/detail/any_request.hpp>
 #include <pith/comm/sub_communicators.hpp>
+#include <pith/exchange/detail/any_request.hpp>
 
 #include <cstdint>
 #include <stdexcept>

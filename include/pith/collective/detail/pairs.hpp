@@ -1,4 +1,4 @@
-// pith/sparsify/detail/pairs.hpp — pieces of (value, index) pairs, which are the messages of sparse exchanges.
+// pith/collective/detail/pairs.hpp — pieces of (value, index) pairs, which are the messages of sparse exchanges.
 #pragma once
 
 #include <pith/codec/detail/entries.hpp>

@@ -1,4 +1,4 @@
-// pith/comm/detail/any_request.hpp — one request type for all calls of a communicator.
+// pith/exchange/detail/any_request.hpp — one request type for all calls of a communicator.
 #pragma once
 
 #include <pith/comm/communicator.hpp>

@@ -1,9 +1,9 @@
-// pith/comm/detail/pending_transfers.hpp — the pending transfers of one round.
+// pith/exchange/detail/pending_transfers.hpp — the pending transfers of one round.
 #pragma once
 
-#include <pith/comm/detail/any_request.hpp>
 #include <pith/comm/trace.hpp>
 #include <pith/core/executor.hpp>
+#include <pith/exchange/detail/any_request.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-// pith/exec/detail/late_copy.hpp — a device-to-host copy that one step requests and the next step reads.
+// pith/exec/detail/cuda_late_copy.hpp — a device-to-host copy that one step requests and the next step reads.
 #pragma once
 
 #include <pith/core/detail/late_copy.hpp>
