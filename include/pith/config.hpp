@@ -52,8 +52,12 @@
 #define PITH_ABI_IF(vectors, fma, math) PITH_ABI_OF(vectors, fma, math)
 #define PITH_ABI PITH_ABI_IF(PITH_VECTORS_OF_FLAGS, PITH_FMA_OF_FLAGS, PITH_MATH_OF_FLAGS)
 
+/// Marks functions for host and device. clang++ inlines them, because loops only use the instruction set of the function
+/// into which they are inlined (exec/isa.hpp), and clang++'s `flatten` inlines only direct calls. g++'s inlines all.
 #if defined(__CUDACC__)
 #define PITH_HD __host__ __device__
+#elif defined(__clang__) && defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(PITH_NO_ISA_DISPATCH)
+#define PITH_HD __attribute__((always_inline))
 #else
 #define PITH_HD
 #endif

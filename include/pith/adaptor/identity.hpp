@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/codec/capability.hpp>
+#include <pith/codec/detail/rank_sum.hpp>
 #include <pith/codec/stage.hpp>
 
 #include <string>
@@ -17,7 +18,7 @@ namespace pith { inline namespace PITH_ABI {
 ///   properties  unbiased (omega 0), contractive (delta 1), summable, reproducible
 class identity : public codec_base {
  public:
-  using facets = ext::facets<ext::unbiased, ext::contractive, ext::bounded>;
+  using facets = ext::facets<ext::unbiased, ext::contractive, ext::bounded, ext::ranks>;
 
   template <class In>
   using output = In;
@@ -38,6 +39,11 @@ class identity : public codec_base {
   template <real In, executor E>
   void decode(context<In, E> const& cx, encoded_on<E, In const> y, values_on<E, In> x) const {
     cx.exec.copy(x.data, y.values.data, value_bytes<In>(x.capacity));
+  }
+  /// Sets x to factor times the sum of the ranks' decoded values, added in rank order, in one pass.
+  template <real In, executor E>
+  void decode_ranks(context<In, E> const& cx, gathered_on<E, In> in, accum<In> factor, values_on<E, In> x) const {
+    detail::sum_ranks(cx.exec, in.values.data, in.stride, in.ranks, factor, x.data, cx.dims.n);
   }
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/codec/capability.hpp>
+#include <pith/codec/detail/rank_sum.hpp>
 #include <pith/codec/stage.hpp>
 #include <pith/core/detail/convert.hpp>
 
@@ -20,7 +21,7 @@ namespace pith { inline namespace PITH_ABI {
 template <real T>
 class cast : public codec_base {
  public:
-  using facets = ext::facets<ext::contractive>;
+  using facets = ext::facets<ext::contractive, ext::ranks>;
 
   template <class In>
   using output = T;
@@ -37,6 +38,11 @@ class cast : public codec_base {
   template <real In, executor E>
   void decode(context<In, E> const& cx, encoded_on<E, T const> y, values_on<E, In> x) const {
     cx.exec.for_each_index(x.capacity, detail::saturate<In, T>{y.values.data, x.data});
+  }
+  /// Sets x to factor times the sum of the ranks' decoded values, added in rank order, in one pass.
+  template <real In, executor E>
+  void decode_ranks(context<In, E> const& cx, gathered_on<E, T> in, accum<In> factor, values_on<E, In> x) const {
+    detail::sum_ranks(cx.exec, in.values.data, in.stride, in.ranks, factor, x.data, cx.dims.n);
   }
 
  private:
