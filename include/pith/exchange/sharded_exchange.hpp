@@ -75,16 +75,13 @@ struct shard {
   std::uint64_t first, n;
 };
 
-/// Exchanges gradients and weights for ZeRO and FSDP. Each rank receives the mean gradients of its shards, updates the
-/// weights of its shards, and sends them to all ranks.
+/// Exchanges gradients and weights as in ZeRO stages 1 and 2. Each rank receives the mean gradients of its shards,
+/// updates the weights of its shards, and sends them to all ranks.
 ///
 ///   exchange.begin(gradients);      // as gradient_exchange
 ///   exchange.ready(i);
 ///   exchange.wait();                // shard(i) of gradient i contains means; its other elements are unspecified
 ///   exchange.all_gather(weights);   // on return, the weights are bitwise equal on all ranks
-///
-/// Two transfers carry the weights of a layer in ZeRO stage 3 and FSDP, in forward and in backward. This class has one,
-/// all_gather() of all weights after the update, which is that of ZeRO stages 1 and 2.
 ///
 ///   requires    gradient codecs that contain reduce_scatter, such as ef(reduce_scatter(c)), or are lossless for their
 ///               tensor. A lossless codec, such as `bypass` of a small tensor, gives the whole mean to all ranks. Then
@@ -166,12 +163,7 @@ class sharded_exchange {
   void send_exact_next() { held_ = {}; }
 
   /// Sets one codec of weights per tensor, as gradient_exchange::change. All ranks call this function between steps.
-  void change_weights(std::vector<codec_type> codecs) {
-    auto next = codecs;
-    for (std::size_t i = 0; i < std::min(next.size(), rules_.size()); ++i) next[i] = gathered(i, codecs[i]);
-    weights_.change(std::move(next));
-    weight_codecs_ = std::move(codecs);
-  }
+  void change_weights(std::vector<codec_type> codecs) { set_weights(std::move(codecs), rules_); }
 
  private:
   using shard_rules = std::vector<std::optional<sharding>>;
@@ -182,7 +174,7 @@ class sharded_exchange {
     std::size_t next = 0;
     auto const policy = [&](tensor_spec const&) {
       auto const tensor = next++;
-      return gathered(tensor, codec_of(tensor));
+      return gathered(codec_of(tensor), rules_[tensor]);
     };
     return {exec_, comm_, gradients_.tensors(), policy, {.seed = options_.exchange.seed}};
   }
@@ -203,16 +195,21 @@ class sharded_exchange {
   }
   /// The codec of a tensor's weights. All ranks send equal parts of a tensor without shards, which they have updated
   /// equally.
-  codec_type gathered(std::size_t tensor, codec_type codec) const {
-    if (!rules_[tensor]) return detail::all_gather_shards(identity());
-    return detail::all_gather_shards(std::move(codec), *rules_[tensor]);
+  static codec_type gathered(codec_type codec, std::optional<sharding> const& rule) {
+    if (!rule) return detail::all_gather_shards(identity());
+    return detail::all_gather_shards(std::move(codec), *rule);
+  }
+  void set_weights(std::vector<codec_type> codecs, shard_rules by) {
+    auto next = codecs;
+    for (std::size_t i = 0; i < std::min(next.size(), by.size()); ++i) next[i] = gathered(codecs[i], by[i]);
+    weights_.change(std::move(next));
+    weight_codecs_ = std::move(codecs);
+    rules_ = std::move(by);
   }
   /// Shards the weights as the gradients. The codecs of gradients are equal on all ranks, so all ranks do the same.
   void follow_shards() {
-    auto next = rules();
-    if (next == rules_) return;
-    std::swap(rules_, next);
-    change_weights(weight_codecs_);
+    auto now = rules();
+    if (now != rules_) set_weights(weight_codecs_, std::move(now));
   }
 
   /// Calls f(i, j) for each tensor i that is sent as a difference, where j is the index of its first weight.
