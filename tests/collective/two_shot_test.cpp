@@ -8,7 +8,10 @@
 #include <pith/exchange/all_reduce_mean.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exec/seq.hpp>
+#include <pith/feedback/ef21.hpp>
+#include <pith/feedback/ef_sign.hpp>
 #include <pith/feedback/error_feedback.hpp>
+#include <pith/feedback/two_sided.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
@@ -212,6 +215,26 @@ TEST_CASE("its text can be parsed, inside feedback too") {
   }
   auto const typed = pith::two_shot(pith::scaled_sign(), pith::error_feedback(pith::scaled_sign()));
   CHECK(same_bytes(mean(pith::parse<float>(typed.name()), 3, 1000), mean(typed, 3, 1000)));
+}
+
+TEST_CASE("two_shot refuses feedback that changes the mean around its second codec") {
+  auto const check = [](auto const& policy) {
+    auto const fed = pith::error_feedback(pith::scaled_sign(), policy);
+    auto const words = "pith::two_shot: the feedback of the codec of means must not change means, got " + fed.name() +
+                       ": put this policy around the exchange, ef(two_shot(c, d), policy)";
+    CHECK_THROWS_WITH_AS((pith::make_state<float>(pith::seq, pith::two_shot(pith::identity(), fed), {100})),
+                         words.c_str(), std::invalid_argument);
+    auto const erased = pith::any_codec<float>(pith::bypass(pith::any_codec<float>(fed), 1));
+    CHECK_THROWS_AS(
+        (pith::make_state<float>(pith::seq, pith::two_shot(pith::any_codec<float>(pith::identity()), erased), {100})),
+        std::invalid_argument);
+  };
+  check(pith::ef_sign(0.25));
+  check(pith::ef21());
+  check(pith::two_sided(pith::scaled_sign()));
+  CHECK_THROWS_AS(
+      pith::make_state<float>(pith::seq, pith::parse<float>("two_shot(identity,ef(scaled_sign,ef_sign(0.25)))"), {100}),
+      std::invalid_argument);
 }
 
 TEST_CASE("a first codec with state is refused, and so is a state of another rank") {

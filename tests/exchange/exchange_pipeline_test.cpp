@@ -2,6 +2,10 @@
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
+#include <pith/quantize/scaled_sign.hpp>
+#include <pith/quantize/sign.hpp>
+#include <pith/quantize/summed_sign.hpp>
+#include <pith/transform/hadamard.hpp>
 
 #include <doctest/doctest.h>
 
@@ -318,6 +322,21 @@ TEST_CASE("means are weighted by the weights that the ranks pass in each step") 
       }
     }
   });
+}
+
+TEST_CASE("a weighted exchange refuses codecs that compute a majority, also in change") {
+  auto comm = pith::self_communicator();
+  auto const make = [&](auto const& codec) {
+    return pith::make_exchange<float>(pith::seq, comm, {{"w", {64}}}, codec, {.is_weighted = true});
+  };
+  auto const* const words =
+      "pith::gradient_exchange: the codec of tensor \"w\" must compute a mean if is_weighted is set, got sign, which "
+      "computes a majority";
+  CHECK_THROWS_WITH_AS(make(pith::sign()), words, std::invalid_argument);
+  CHECK_THROWS_AS(make(pith::hadamard() | pith::summed_sign()), std::invalid_argument);
+  auto exchange = make(pith::identity());
+  CHECK_THROWS_WITH_AS(exchange.change({pith::any_codec<float>(pith::sign())}), words, std::invalid_argument);
+  CHECK_NOTHROW(exchange.change({pith::any_codec<float>(pith::scaled_sign())}));
 }
 
 TEST_CASE("the mean is zero if the weight of every rank is zero") {

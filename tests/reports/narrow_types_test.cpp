@@ -4,8 +4,11 @@
 #include <pith/collective/g_top_k.hpp>
 #include <pith/collective/hierarchical.hpp>
 #include <pith/collective/ok_top_k.hpp>
+#include <pith/collective/ring.hpp>
 #include <pith/collective/two_shot.hpp>
 #include <pith/comm/threads.hpp>
+#include <pith/core/detail/convert.hpp>
+#include <pith/exchange/detail/rank_weights.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/feedback/mean_residual.hpp>
 #include <pith/feedback/two_sided.hpp>
@@ -140,9 +143,34 @@ TEST_CASE_TEMPLATE("codecs that encode rounded values again keep means finite", 
   is_finite_in<T>(pith::cast<pith::bfloat16>());
   is_finite_in<T>(pith::qsgd<8>());
   is_finite_in<T>(pith::two_shot(pith::qsgd<8>()));
+  is_finite_in<T>(pith::ring(pith::qsgd<8>()));
   is_finite_in<T>(pith::hadamard() | pith::qsgd<8>());
   is_finite_in<T>(pith::g_top_k(1));
   is_finite_in<T>(pith::ok_top_k(1));
+}
+
+TEST_CASE("partial means of a ring stay finite near the largest half") {
+  pith::run_ranks(4, [&](pith::thread_communicator comm) {
+    auto exchange = pith::make_exchange<pith::half>(pith::seq, comm, {{"a", {512}}}, pith::ring(pith::qsgd<8>()));
+    auto g = std::vector<pith::half>(512, pith::half(64000.f));
+    exchange.all_reduce_mean(g);
+    CHECK(std::ranges::all_of(g, [](pith::half x) { return std::isfinite(static_cast<float>(x)); }));
+  });
+}
+
+TEST_CASE_TEMPLATE("products and sums of 16-bit elements stay finite", T, pith::half, pith::bfloat16) {
+  auto const largest = pith::largest_finite<T>;
+  auto x = std::vector<T>{pith::element_cast<T>(largest), pith::element_cast<T>(-largest), pith::element_cast<T>(NAN)};
+  auto const start = x;
+  auto const factor = 1e30;
+  pith::seq.for_each_index(3, pith::detail::weigh_value<T>{x.data(), &factor});
+  CHECK(x[0].bits == start[0].bits);
+  CHECK(x[1].bits == start[1].bits);
+  CHECK(std::isnan(pith::element_cast<float>(x[2])));
+  pith::seq.for_each_index(2, pith::detail::add<T, T>{start.data(), x.data()});
+  pith::seq.for_each_index(2, pith::detail::scale<T, T>{x.data(), x.data(), 1e30f});
+  CHECK(x[0].bits == start[0].bits);
+  CHECK(x[1].bits == start[1].bits);
 }
 
 TEST_CASE("the error of a cast to 16 bits does not grow with the number of ranks") {

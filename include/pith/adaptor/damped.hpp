@@ -15,7 +15,8 @@ namespace pith { inline namespace PITH_ABI {
 /// Encodes like `S`. Decodes like `S`, then multiplies the result by 1 / (1 + omega).
 ///
 ///   emits       as S
-///   requires    an unbiased S
+///   requires    an unbiased S. Values that S decodes must be finite in In, also where the products with 1 / (1 + omega)
+///               are far below its largest value. Otherwise the result saturates, or is infinite for float and double
 ///   state       that of S
 ///   properties  contractive with delta = 1 / (1 + omega)
 ///   reference   Beznosikov, Horvath, Richtarik and Safaryan, On Biased Compression, JMLR 2023

@@ -255,6 +255,7 @@ class any_chain : public codec_base {
     all.isometric = all.isometric && next.isometric;
     all.rotation = all.rotation && next.rotation;
     all.reproducible = all.reproducible && next.reproducible;
+    all.votes = next.votes;
     all.rates = detail::joined_rate(all.rates, next.rates);
   }
 

@@ -102,6 +102,7 @@ class any_codec : public codec_base {
   }
 
   sharding const* shards(shape const& dims) const { return self_->shards(dims); }
+  bool changes_mean() const { return self_->changes_mean(); }
   unsigned rounds(shape const& dims, unsigned ranks) const { return self_->rounds(dims, ranks); }
   unsigned depth() const { return self_->depth(); }
   template <std::same_as<In> T>
@@ -141,6 +142,7 @@ class any_codec : public codec_base {
     virtual any_state make_local(E const&, shape const&) const = 0;
     virtual void require_states(any_state const&, any_state const&) const = 0;
     virtual sharding const* shards(shape const&) const = 0;
+    virtual bool changes_mean() const = 0;
     virtual unsigned rounds(shape const&, unsigned) const = 0;
     virtual unsigned depth() const = 0;
     virtual transfer round(unsigned, shape const&, unsigned) const = 0;
@@ -204,6 +206,7 @@ class any_codec : public codec_base {
       codec.require_states(a.as<replicated>(), l.as<local>());
     }
     sharding const* shards(shape const& dims) const override { return codec.shards(dims); }
+    bool changes_mean() const override { return codec.changes_mean(); }
     unsigned rounds(shape const& dims, unsigned ranks) const override { return codec.rounds(dims, ranks); }
     unsigned depth() const override { return codec.depth(); }
     transfer round(unsigned r, shape const& dims, unsigned ranks) const override {

@@ -42,6 +42,7 @@ class chain : public codec_base {
       .isometric = (traits_of<S>.isometric && ...),
       .affine = (traits_of<S>.affine || ...),
       .reproducible = (reproducible<S> && ...),
+      .votes = (traits_of<S>.votes || ...),
       .sums = detail::chain_sum_form<S...>(),
       .rates = detail::chain_rate_form<S...>()};
 

@@ -67,6 +67,8 @@ class codec_base {
   /// The rule that divides a tensor into shards, if each rank receives only the mean of its shard; null if each rank
   /// receives the whole mean.
   sharding const* shards(shape const&) const { return nullptr; }
+  /// True if a feedback policy of the codec changes the mean after an exchange (ext::after_mean).
+  bool changes_mean() const { return false; }
   /// The number of rounds of an exchange over `ranks` ranks.
   unsigned rounds(shape const&, unsigned) const { return 1; }
   /// The number of rounds that may be in flight for one tensor. With two rounds in flight, produce(r) needs only the

@@ -41,8 +41,8 @@ struct share_source {
   A share;
 
   PITH_HD A operator()(std::uint64_t i) const {
-    auto const own = product(share, element_cast<double>(x[i]));
-    return element_cast<A>(element_cast<In>(element_cast<double>(sum[i]) + own));
+    auto const own = product(share, element_cast<double>(x[i])), before = element_cast<double>(sum[i]);
+    return element_cast<A>(bounded(before + own, is_finite(before) && is_finite(own)));
   }
   PITH_HD share_source tail(std::uint64_t first) const { return {sum + first, x + first, share}; }
 
@@ -55,6 +55,11 @@ struct share_source {
   }
 
  private:
+  /// Rounds a partial mean to In. Rounding errors of the ranks may lift the mean of finite values above the largest value.
+  PITH_HD static In bounded(double mean, bool is_of_finite) {
+    constexpr double most = largest_finite<In>;
+    return element_cast<In>(is_of_finite && mean > most ? most : is_of_finite && mean < -most ? -most : mean);
+  }
   PITH_HD static double product(double share, double x) {
     return std::same_as<In, double> ? unfused_product(share, x) : share * x;
   }

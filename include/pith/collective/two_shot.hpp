@@ -78,6 +78,8 @@ class two_shot : public detail::codec_exchange<First> {
 
   template <class In, executor E>
   auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
+    detail::require(!second_.changes_mean(), "two_shot: the feedback of the codec of means must not change means, got ",
+                    second_.name(), ": put this policy around the exchange, ef(two_shot(c, d), policy)");
     return base::template replicated_with<In>(exec, id, dims,
                                               pith::make_replicated<In>(exec, second_, id, shape{dims.n}));
   }

@@ -171,6 +171,16 @@ PITH_HD inline T saturated_cast(V value, std::type_identity_t<V> most = largest_
   return element_cast<T>(is_finite(value) ? bounded : value);
 }
 
+/// Rounds a sum or product to T. If T has 16 bits and the operands are finite, the result is finite, even if `result` is
+/// infinite.
+template <real T, std::floating_point V>
+PITH_HD inline T saturated_result(V result, [[maybe_unused]] bool is_of_finite) {
+  if constexpr (sizeof(T) == 2) {
+    if (is_of_finite && !is_finite(result)) return element_cast<T>(result > 0 ? largest_finite<T> : -largest_finite<T>);
+  }
+  return saturated_cast<T>(result);
+}
+
 /// The name of an element type in digests and messages.
 template <real T>
 constexpr char const* element_name() {

@@ -78,6 +78,7 @@ class gradient_exchange {
     auto failure = std::exception_ptr();
     try {
       engine_.reset(new engine(exec, comm, std::move(tensors), policy, options));
+      require_weighable(codecs());
     } catch (...) {
       failure = std::current_exception();  // require_agreement passes the failure to the other ranks
     }
@@ -226,7 +227,8 @@ class gradient_exchange {
   /// Multiplies all residuals by a factor. Call rescale() after a change of the loss scale or the learning rate.
   void rescale(double factor) {
     require_idle("rescale");
-    detail::require(std::isfinite(factor), "gradient_exchange::rescale: factor must be finite, got ", factor);
+    detail::require(std::isfinite(static_cast<accum<In>>(factor)),
+                    "gradient_exchange::rescale: factor must be finite, got ", factor);
     model().rescale(exec_, factor);
   }
 
@@ -424,6 +426,7 @@ class gradient_exchange {
     auto failure = std::exception_ptr();
     try {
       detail::require_size("gradient_exchange::change", "codecs", tensors().size(), codecs.size(), " entries");
+      require_weighable(codecs);
       next.emplace(engine_->pipeline.prepare(std::move(codecs)));
       if (keeps_feedback) model().require_kept(*next);
       words = detail::described(tensors(), next->codecs);
@@ -510,6 +513,13 @@ class gradient_exchange {
     require_tensor("ready", tensor);
     engine_->ready.require_missing(tensor);
     engine_->require_thread();
+  }
+  void require_weighable(std::vector<codec_type> const& codecs) const {
+    for (std::size_t i = 0; is_weighted_ && i < codecs.size(); ++i) {
+      detail::require(!codecs[i].capabilities_for(tensors()[i].dims).votes, "gradient_exchange: the codec of tensor \"",
+                      tensors()[i].name, "\" must compute a mean if is_weighted is set, got ", codecs[i].name(),
+                      ", which computes a majority");
+    }
   }
   void require_weight(double weight) const {
     detail::require(is_weighted_ || weight == 1, "gradient_exchange::begin: weight must be 1, got ", weight,

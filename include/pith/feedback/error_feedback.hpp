@@ -158,6 +158,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     detail::narrow<In>(cx.exec, y, x);
   }
 
+  bool changes_mean() const { return detail::feedback_traits_of(policy_).changes_mean || codec_.changes_mean(); }
   unsigned rounds(shape const& dims, unsigned ranks) const { return codec_.rounds(dims, ranks); }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {

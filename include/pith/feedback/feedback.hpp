@@ -80,12 +80,13 @@ enum class feedback_on : std::uint8_t {
 };
 
 /// The traits of a feedback policy, from its members `updates_on`, `is_memoryless`, `is_reproducible` and
-/// `changes_gradients()`.
+/// `changes_gradients()`, and its facets.
 struct feedback_traits {
   feedback_on updates_on = feedback_on::first_known;
   bool is_memoryless = false;
   bool reproducible = false;
   bool changes_gradients = false;  ///< true if gradients change even with a lossless codec, as with momentum
+  bool changes_mean = false;       ///< true if the policy has after_exchange
 };
 
 namespace detail {
@@ -133,6 +134,7 @@ feedback_traits feedback_traits_of(F const& policy) {
   } else {
     auto of = feedback_traits{declared_updates_on<F>(), memoryless<F>, reproducible<F>, false};
     if constexpr (requires { policy.changes_gradients(); }) of.changes_gradients = policy.changes_gradients();
+    of.changes_mean = declares<F, ext::after_mean>;
     return of;
   }
 }

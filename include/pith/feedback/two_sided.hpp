@@ -58,6 +58,7 @@ class two_sided {
   /// The traits of the ranks' feedback policy, combined with the traits of the server's part.
   feedback_traits traits() const {
     auto of = detail::feedback_traits_of(worker_);
+    of.changes_mean = true;
     of.reproducible = of.reproducible && reproducible<C>;
     of.changes_gradients = true;
     return of;

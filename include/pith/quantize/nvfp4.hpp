@@ -102,7 +102,7 @@ struct nvfp4_rule : largest_terms {
 /// and the block takes s or 1.5 s, whichever has the smaller squared error.
 ///
 ///   emits       n symbols of 4 bits (E2M1); side information: t, an accum<In>, then one byte per block (E4M3)
-///   requires    for double, four_or_six compares errors as floats; if errors exceed the range of float, it takes s
+///   requires    for double, four_or_six compares errors as floats; if errors lie outside the range of float, it takes s
 ///   complexity  two reads of x; one division per element, with four_or_six three
 ///   on NaN      a block decodes to NaN if it contains NaN or infinity
 ///   properties  contractive, reproducible. delta assumes that t is at least 2^-100. Use nvfp4 with error feedback, or as
@@ -121,8 +121,8 @@ class nvfp4 : public scalar_quantizer<detail::nvfp4_rule> {
   constexpr explicit nvfp4(option<nvfp4_scale::four_or_six>) : nvfp4(nvfp4_scale::four_or_six) {}
 
   std::string name() const { return rule().chooses ? "nvfp4(four_or_six)" : "nvfp4"; }
-  /// In a block, the relative error of the largest element and of each element that does not become 0 is at most 1 / 5,
-  /// and other elements are at most 1 / 4 unit. The largest element is at least 6 / (1 + 1 / 17) units, unless s is
+  /// In a block, the relative error of an element of at least 1.25 units is at most 1 / 5, and the error of a smaller
+  /// element is at most 1 / 4 unit. The largest element is at least 6 / (1 + 1 / 17) units, unless s is
   /// below 2^-6. In blocks with such a small s, the error of an element is at most 2^-6 t.
   double delta(shape const& dims) const {
     if (dims.n == 0) return 1;

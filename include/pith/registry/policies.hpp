@@ -12,6 +12,7 @@
 #include <pith/registry/parser.hpp>
 
 #include <cstddef>
+#include <string>
 #include <tuple>
 
 namespace pith { inline namespace PITH_ABI {
@@ -29,8 +30,13 @@ inline clipping clipping_from(syntax::term const& t) {
 
 inline momentum_correction momentum_from(syntax::term const& t) {
   auto options = momentum_options();
+  auto seen = std::string();
   for (std::size_t i = 1; t.has(i); ++i) {
     auto const& word = t.arguments[i].only();
+    auto const kind = word.name.substr(0, word.name.find('_'));  // clip_norm and clip_value exclude each other
+    require(seen.find(kind) == std::string::npos, "parse: momentum_correction takes each option once, got \"", t.text,
+            "\"");
+    seen += kind;
     if (word.is_plain("nesterov", 0, 0)) {
       options.nesterov = true;
     } else if (word.is_plain("unmasked", 0, 0)) {

@@ -93,7 +93,7 @@ struct keep_drawn {
     if constexpr (Scaling == scaling::none) {
       values[kept] = x[drawn];
     } else {
-      values[kept] = element_cast<In>(element_cast<accum<In>>(x[drawn]) * static_cast<accum<In>>(width));
+      values[kept] = saturated_cast<In>(element_cast<accum<In>>(x[drawn]) * static_cast<accum<In>>(width));
     }
   }
 };

@@ -35,6 +35,7 @@ class adaptor : public codec_base {
   }
 
   sharding const* shards(shape const& dims) const { return codec_.shards(dims); }
+  bool changes_mean() const { return codec_.changes_mean(); }
   unsigned depth() const { return codec_.depth(); }
 
   bool has_rate() const { return detail::has_rate(codec_); }

@@ -67,7 +67,10 @@ struct scale {
   bool are_aligned() const { return is_vector_aligned(from) && is_vector_aligned(to); }
 
  private:
-  PITH_HD To scaled(From v) const { return saturated_cast<To>(factor * element_cast<accum<To>>(v)); }
+  PITH_HD To scaled(From v) const {
+    auto const x = element_cast<accum<To>>(v);
+    return saturated_result<To>(factor * x, is_finite(x));
+  }
 };
 
 /// Sets to[i] to from[i] times *factor. `factor` points into the executor's memory.
@@ -97,7 +100,10 @@ struct add {
 
  private:
   using wide = std::conditional_t<sizeof(To) == 2, decltype(accum<To>() + accum<From>()), accum<To>>;
-  PITH_HD static To sum(To a, From b) { return saturated_cast<To>(element_cast<wide>(a) + element_cast<wide>(b)); }
+  PITH_HD static To sum(To a, From b) {
+    auto const x = element_cast<wide>(a), y = element_cast<wide>(b);
+    return saturated_result<To>(x + y, is_finite(x) && is_finite(y));
+  }
 };
 
 /// Adds from[i] times `factor` to to[i]. `factor` is a power of two, so the product is exact, and a fused multiply-add

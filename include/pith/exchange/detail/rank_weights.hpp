@@ -43,7 +43,8 @@ struct weigh_value {
   PITH_HD void operator()(std::uint64_t i) const {
     auto const f = static_cast<accum<T>>(*factor);
     if (f == 1) return;
-    x[i] = saturated_cast<T>(f == 0 ? accum<T>{0} : f * element_cast<accum<T>>(x[i]));
+    auto const value = element_cast<accum<T>>(x[i]);
+    x[i] = f == 0 ? element_cast<T>(accum<T>{0}) : saturated_result<T>(f * value, is_finite(value));
   }
 };
 
