@@ -294,7 +294,7 @@ struct summed_top_k : pith::top_k<> {
   static constexpr pith::codec_traits traits = {.projection = true, .isometric = true, .sums = pith::sum_form::encode};
 };
 struct exact_half : pith::cast<pith::half> {
-  using facets = pith::ext::facets<pith::ext::contractive, pith::ext::bounded>;
+  using facets = pith::ext::extended<pith::cast<pith::half>::facets, pith::ext::bounded>;
   double error_bound(pith::shape const&) const { return 1e-4; }
 };
 
