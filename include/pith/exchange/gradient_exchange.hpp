@@ -228,7 +228,7 @@ class gradient_exchange {
   void rescale(double factor) {
     require_idle("rescale");
     detail::require(std::isfinite(static_cast<accum<In>>(factor)),
-                    "gradient_exchange::rescale: factor must be finite, got ", factor);
+                    "gradient_exchange::rescale: factor must be finite in the type of residuals, got ", factor);
     model().rescale(exec_, factor);
   }
 
