@@ -1,7 +1,10 @@
 // tests/exchange/exchange_pipeline_test.cpp — steps of several buckets, of gradients that are ready one by one.
+#include <pith/adaptor/bypass.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
+#include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/quantize/sign.hpp>
 #include <pith/quantize/summed_sign.hpp>
@@ -334,6 +337,10 @@ TEST_CASE("a weighted exchange refuses codecs that compute a majority, also in c
       "computes a majority";
   CHECK_THROWS_WITH_AS(make(pith::sign()), words, std::invalid_argument);
   CHECK_THROWS_AS(make(pith::hadamard() | pith::summed_sign()), std::invalid_argument);
+  CHECK_THROWS_AS(make(pith::bypass(pith::sign(), 8)), std::invalid_argument);
+  CHECK_THROWS_AS(make(pith::error_feedback(pith::sign(), pith::unverified)), std::invalid_argument);
+  CHECK_THROWS_AS(make(pith::two_shot(pith::sign())), std::invalid_argument);
+  CHECK_THROWS_AS(make(pith::bypass(pith::any_codec<float>(pith::two_shot(pith::sign())), 8)), std::invalid_argument);
   auto exchange = make(pith::identity());
   CHECK_THROWS_WITH_AS(exchange.change({pith::any_codec<float>(pith::sign())}), words, std::invalid_argument);
   CHECK_NOTHROW(exchange.change({pith::any_codec<float>(pith::scaled_sign())}));

@@ -4,6 +4,7 @@
 #include <pith/exchange/all_gather.hpp>
 #include <pith/exchange/reduce_scatter_mean.hpp>
 #include <pith/exec/seq.hpp>
+#include <pith/feedback/ef_sign.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
@@ -127,4 +128,11 @@ TEST_CASE("reduce_scatter_mean and all_gather refuse parts, codecs and states th
                                pith::span<float>(x), state, ws)),
       "pith::all_gather: the state's rank must be 0, got 3: pass the communicator's rank to make_state",
       std::invalid_argument);
+  auto const fed = pith::error_feedback(pith::scaled_sign(), pith::ef_sign(0.5));
+  auto of_fed = pith::make_state<float>(pith::seq, fed, {100});
+  CHECK_THROWS_WITH_AS((pith::all_gather<float>(pith::seq, comm, fed, pith::parts_for(100, 1),
+                                                pith::span<float const>(x), pith::span<float>(x), of_fed, ws)),
+                       "pith::all_gather: the feedback of the codec must not change means, got "
+                       "ef(scaled_sign,ef_sign(0.5))",
+                       std::invalid_argument);
 }

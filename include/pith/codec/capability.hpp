@@ -41,7 +41,7 @@ struct codec_traits {
   bool affine = false;
   /// Payloads and states are bitwise equal on all executors, instruction sets and compilers.
   bool reproducible = false;
-  /// decode_ranks returns the ranks' majority vote instead of a sum.
+  /// decode_ranks returns the ranks' majority vote instead of a sum. True also for codecs around such a codec.
   bool votes = false;
   /// The values are ternary symbols of two bits.
   bool ternary = false;

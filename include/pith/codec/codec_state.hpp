@@ -187,6 +187,7 @@ void append_values(E const& exec, field_list::field const& field, std::vector<A>
   auto saved = field_saver<E>(exec);
   saved.visit(field.data, field.bytes);
   auto const append = [&]<class T>(T x) {
+    values.reserve(values.size() + saved.bytes.size() / sizeof x);
     for (std::size_t at = 0; at < saved.bytes.size(); at += sizeof x) {
       std::memcpy(&x, saved.bytes.data() + at, sizeof x);
       values.push_back(element_cast<A>(x));

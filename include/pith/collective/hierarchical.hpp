@@ -77,7 +77,8 @@ class hierarchical : public detail::codec_exchange<Inner> {
   using base::codec_part, base::wrapped;
 
  public:
-  static constexpr codec_traits traits = {.reproducible = reproducible<Inner> && reproducible<Outer>};
+  static constexpr codec_traits traits = {.reproducible = reproducible<Inner> && reproducible<Outer>,
+                                          .votes = traits_of<Inner>.votes || traits_of<Outer>.votes};
 
   hierarchical(Inner inner, Outer outer, unsigned ranks_per_node)
       : base("hierarchical", std::move(inner)), outer_(std::move(outer)), places_(ranks_per_node) {

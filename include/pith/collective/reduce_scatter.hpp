@@ -35,7 +35,8 @@ class reduce_scatter : public detail::shard_exchange<C> {
   using base::codec_part, base::over, base::wrapped;
 
  public:
-  static constexpr codec_traits traits = {.reproducible = reproducible<C>, .scatters = true};
+  static constexpr codec_traits traits = {
+      .reproducible = reproducible<C>, .votes = traits_of<C>.votes, .scatters = true};
 
   template <std::same_as<C> T>  // exactly C, without a conversion: see the constructor of adaptor
   explicit reduce_scatter(T codec, sharding rule = sharding::equal())

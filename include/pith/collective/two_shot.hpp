@@ -56,7 +56,8 @@ class two_shot : public detail::codec_exchange<First> {
   using base::codec_part, base::wrapped;
 
  public:
-  static constexpr codec_traits traits = {.reproducible = reproducible<First> && reproducible<Second>};
+  static constexpr codec_traits traits = {.reproducible = reproducible<First> && reproducible<Second>,
+                                          .votes = traits_of<First>.votes};
 
   explicit two_shot(First codec) requires std::same_as<First, Second> : two_shot(codec, codec) {}
   two_shot(First first, Second second)

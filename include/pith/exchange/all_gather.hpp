@@ -25,8 +25,8 @@ std::size_t all_gather_workspace_bytes(E const& exec, C const& codec, tensor_par
 /// ranks. `all_gather` is the second half of `two_shot`. All ranks call `all_gather` with the same codec, parts and
 /// seed.
 ///
-///   requires    parts from parts_for, which begin at quantizer buckets of the codec; a codec without replicated state
-///               (std::invalid_argument); a state that was made for this rank's part, since feedback stores a residual
+///   requires    parts from parts_for, which begin at quantizer buckets of the codec; a codec without replicated state,
+///               and without feedback that changes means, such as ef_sign (std::invalid_argument); a state that was made for this rank's part, since feedback stores a residual
 ///               for this part; ws of all_gather_workspace_bytes<In>(exec, codec, over, comm.size()) bytes
 ///   complexity  one all-gather of the payloads of N parts, one per rank; encodes n / N elements and decodes n
 template <class In, executor E, class Comm, class C>
@@ -45,6 +45,7 @@ void all_gather(E const& exec, Comm& comm, C const& codec, tensor_parts const& o
   detail::require_values(verb, "whole", over.n, whole);
   if (detail::state_bytes(state.replicated()) != 0)
     throw std::invalid_argument(detail::sentence(verb, ": codec must have no replicated state, got ", codec.name()));
+  detail::require(!codec.changes_mean(), verb, ": the feedback of the codec must not change means, got ", codec.name());
   ws.require(verb, "all_gather_workspace_bytes", all_gather_workspace_bytes<In>(exec, codec, over, comm.size()));
   state.advance(exec);
   auto const scope = ws.mark();

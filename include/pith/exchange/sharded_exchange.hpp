@@ -122,7 +122,7 @@ class sharded_exchange {
     detail::require(tensor < tensors.size(), "sharded_exchange::shard: tensor must be below ", tensors.size(), ", got ",
                     tensor);
     auto const& dims = tensors[tensor].dims;
-    auto const* const rule = gradients_.codecs()[tensor].shards(dims);
+    auto const* const rule = rule_of(tensor);
     if (rule == nullptr) return {0, dims.n};
     auto const first = rule->first(dims, comm_.size(), comm_.rank());
     return {first, rule->first(dims, comm_.size(), comm_.rank() + 1) - first};
@@ -188,10 +188,13 @@ class sharded_exchange {
   shard_rules rules() const {
     auto all = shard_rules();
     for (std::size_t i = 0; i < gradients_.tensors().size(); ++i) {
-      auto const* const rule = gradients_.codecs()[i].shards(gradients_.tensors()[i].dims);
+      auto const* const rule = rule_of(i);
       all.push_back(rule == nullptr ? std::nullopt : std::optional(*rule));
     }
     return all;
+  }
+  sharding const* rule_of(std::size_t tensor) const {
+    return gradients_.codecs()[tensor].shards(gradients_.tensors()[tensor].dims);
   }
   /// The codec of a tensor's weights. All ranks send equal parts of a tensor without shards, which they have updated
   /// equally.
@@ -208,8 +211,10 @@ class sharded_exchange {
   }
   /// Shards the weights as the gradients. The codecs of gradients are equal on all ranks, so all ranks do the same.
   void follow_shards() {
-    auto now = rules();
-    if (now != rules_) set_weights(weight_codecs_, std::move(now));
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      auto const* const rule = rule_of(i);
+      if (rule == nullptr ? rules_[i].has_value() : rules_[i] != *rule) return set_weights(weight_codecs_, rules());
+    }
   }
 
   /// Calls f(i, j) for each tensor i that is sent as a difference, where j is the index of its first weight.

@@ -53,6 +53,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
  public:
   static constexpr codec_traits traits = {
       .reproducible = reproducible<C> && reproducible<F>,
+      .votes = traits_of<C>.votes,
       .terminal = true,
       .rates = detail::memoryless<F> ? traits_of<C>.rates : detail::fed_back_rate(traits_of<C>.rates)};
 
@@ -80,6 +81,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     auto const inner = capabilities_of(codec_, dims);
     auto const policy = detail::feedback_traits_of(policy_);
     of.reproducible = inner.reproducible && policy.reproducible;
+    of.votes = inner.votes;
     of.rates = policy.is_memoryless ? inner.rates : detail::fed_back_rate(inner.rates);
     return of;
   }

@@ -23,7 +23,7 @@ class adaptor : public codec_base {
   using facets = ext::computed;
 
   static constexpr codec_traits traits = {
-      .reproducible = reproducible<C>, .terminal = true, .rates = traits_of<C>.rates};
+      .reproducible = reproducible<C>, .votes = traits_of<C>.votes, .terminal = true, .rates = traits_of<C>.rates};
 
   template <class In, executor E>
   auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {

@@ -99,8 +99,9 @@ inline constexpr bool fuses_tiles<In, E, First, Second> = true;
 template <class In, class E, class... S>
 inline constexpr bool keeps_nothing = true;
 template <class In, class E, class First, class... Rest>
-inline constexpr bool keeps_nothing<In, E, First, Rest...> = stateless<replicated_of<First, In, E>>&&
-    stateless<local_of<First, In, E>>&& keeps_nothing<output_of<First, In>, E, Rest...>;
+inline constexpr bool keeps_nothing<In, E, First, Rest...> =
+    !keeps_state<replicated_of<First, In, E>, local_of<First, In, E>> &&
+    keeps_nothing<output_of<First, In>, E, Rest...>;
 
 /// True if the first stage can select entries from a source, and the other stages have no states.
 template <class In, class E, class Source, class... S>

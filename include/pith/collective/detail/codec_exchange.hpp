@@ -23,7 +23,7 @@ class codec_exchange : public codec_base {
  public:
   using facets = ext::computed;
 
-  static constexpr codec_traits traits = {.reproducible = reproducible<C>};
+  static constexpr codec_traits traits = {.reproducible = reproducible<C>, .votes = traits_of<C>.votes};
 
   double omega(shape const& dims) const requires(promises_of<C>.unbiased) { return codec_.omega(dims); }
   double delta(shape const& dims) const requires(promises_of<C>.contractive) { return codec_.delta(dims); }
