@@ -4,8 +4,9 @@
 #   pith_add_device_mutants()           faults in device code that tests/device/team.cu and ties.cu must notice; long.
 #                                       The default tier checks that each still has its place
 #
-# A family is one program. In the emulator its PTX alone is made, and races of all memory are looked for; in the long tier it
-# runs again in other modes and for another architecture, and ptxas compiles its kernels: none may spill registers.
+# A family is one program. In the emulator its PTX alone is made, of float and bfloat16, and races of all memory are looked
+# for. In the long tier it runs again of every element type, for another architecture and in other modes, and ptxas compiles
+# its kernels: none may spill registers.
 
 set(pith_mode_fused PITH_EMULATOR_FUSE=1)
 set(pith_mode_mixed PITH_EMULATOR_ORDER=7 PITH_EMULATOR_RESIDENT=4 PITH_EMULATOR_QUANTUM=97)
@@ -20,13 +21,14 @@ function(pith_add_device_tests)
     pith_build_with(gpu device_${family})
     pith_build_with(device device_${family})
     if(pith_emulates_cuda)
-      pith_run_in_modes(device/${family} device_${family})
+      target_compile_definitions(device_${family} PRIVATE PITH_TEST_FEW_ELEMENTS)
       pith_device_program(device_${family}_80 ${family})
       set_target_properties(device_${family}_80 PROPERTIES CUDA_ARCHITECTURES 80-virtual)
       pith_build_with(long device_${family}_80)
       pith_build_with(gpu_long device_${family}_80)
       add_test(NAME device/${family}/compute_80 COMMAND device_${family}_80)
       pith_run_on_device(device/${family}/compute_80 "gpu;long" PITH_EMULATOR_RACES=2)
+      pith_run_in_modes(device/${family} device_${family}_80)
     endif()
     pith_add_kernel_test(device/${family} device/on_stream.cu LEAST 20
                          DEFINES -DPITH_TEST_FAMILY=${family} "-DPITH_TEST_FAMILY_HEADER=\"device/${family}.hpp\"")

@@ -30,8 +30,7 @@ void same_with_every_instruction_set(C const& codec) {
 }  // namespace
 
 // Signs, a selection and random numbers: the three things that have loops of their own (exec/detail/host_team.hpp).
-TEST_CASE_TEMPLATE("loops for each instruction set have the device's bytes", In, float, double, pith::half,
-                   pith::bfloat16) {
+TEST_CASE_TEMPLATE("loops for each instruction set have the device's bytes", In, float, pith::half) {
   same_with_every_instruction_set<In>(pith::sign());
   same_with_every_instruction_set<In>(pith::top_k(0.1));
   same_with_every_instruction_set<In>(pith::natural<8>());
