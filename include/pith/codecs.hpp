@@ -12,6 +12,7 @@
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/block_int.hpp>
 #include <pith/quantize/cast.hpp>
+#include <pith/quantize/eden.hpp>
 #include <pith/quantize/eight_bit.hpp>
 #include <pith/quantize/mx.hpp>
 #include <pith/quantize/natural.hpp>

@@ -14,6 +14,7 @@
 //   mxfp4                                50256d1b6ae0d7e6
 //   mxint8                               0824eed6f1fed166
 //   nvfp4                                7fc0015c73da0e06
+//   eden<4>                              4f7c9a517a46d626
 //   qsgd<8>                              cabc04830f5d1385
 //   qsgd<4>(5,24)                        f0a4410430576455
 //   qsgd<3>(3,40000,max)                 ac4333b2df34188b

@@ -6,6 +6,7 @@
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/block_int.hpp>
 #include <pith/quantize/cast.hpp>
+#include <pith/quantize/eden.hpp>
 #include <pith/quantize/eight_bit.hpp>
 #include <pith/quantize/mx.hpp>
 #include <pith/quantize/natural.hpp>
@@ -38,6 +39,8 @@ void quantizers(F& f) {
     f.execute(pith::mxint8(), {n});
     f.execute(pith::nvfp4(), {n});
     f.execute(pith::nvfp4(pith::options::four_or_six), {n});
+    f.execute(pith::eden<4>(), {n});
+    f.execute(pith::eden<1>(64, pith::scaling::unbiased), {n});
     f.execute(pith::eight_bit(), {n});
     f.execute(pith::eight_bit(128, pith::snap::floor), {n});
     f.execute(pith::qsgd<8>(127, 128, pith::norm::max), {n});

@@ -1,5 +1,5 @@
 // tests/sparsify/strata_test.cpp — the boundaries of strata, and the draws from them.
-#include <pith/sparsify/strata.hpp>
+#include <pith/sparsify/detail/strata.hpp>
 
 #include <doctest/doctest.h>
 

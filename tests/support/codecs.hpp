@@ -6,6 +6,7 @@
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/block_int.hpp>
 #include <pith/quantize/cast.hpp>
+#include <pith/quantize/eden.hpp>
 #include <pith/quantize/eight_bit.hpp>
 #include <pith/quantize/mx.hpp>
 #include <pith/quantize/natural.hpp>
@@ -45,6 +46,7 @@ void with_quantizers(std::uint64_t n, F const& f) {
   f(pith::mxfp4(), pith::shape{n});
   f(pith::mxint8(), pith::shape{n});
   f(pith::nvfp4(), pith::shape{n});
+  f(pith::eden<4>(), pith::shape{n});
   f(pith::qsgd<8>(), pith::shape{n});
   f(pith::qsgd<4>(5, 24), pith::shape{n});
   f(pith::qsgd<3>(3, 40000, pith::norm::max), pith::shape{n});

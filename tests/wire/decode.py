@@ -124,7 +124,15 @@ def points():
     return ascending + [1.0]
 
 
+def normal_points():
+    """The points of eden, for 1 bit, 2 bits and so on: the list of numbers in docs/wire_format.md."""
+    page = (pathlib.Path(__file__).parents[2] / "docs/wire_format.md").read_text()
+    _, _, rest = page.partition("counted from 1, and rounded to float:\n\n")
+    return [rounded(1, float(number)) for number in rest.partition("\n\n")[0].split()]
+
+
 POINTS = points()
+NORMAL_POINTS = normal_points()
 
 
 class Stage:
@@ -147,8 +155,8 @@ class Stage:
             self.quantizer(self.angle(1), 0, 0)
         elif self.word in ("scaled_sign", "eight_bit"):
             self.quantizer(8 if self.name == "eight_bit" else 1, int(self.arg(0, 0)))
-        elif self.word == "block_int":
-            self.quantizer(self.angle(8), int(self.arg(0, 128)))
+        elif self.word in ("block_int", "eden"):
+            self.quantizer(self.angle(8), int(self.arg(0, 128 if self.word == "block_int" else 256)))
         elif self.name.startswith("mx"):
             self.quantizer({"mxfp4": 4, "mxfp6": 6}.get(self.name, 8), 32)
         elif self.name == "nvfp4":
@@ -251,6 +259,8 @@ class Stage:
             return (1 - 2 * high) * 2.0 ** (low - (109 if self.bits == 8 else 127)) if low else (0.0, math.nan)[high]
         if self.name == "eight_bit":
             return (1 - 2 * high) * POINTS[low] * scales[0]
+        if self.word == "eden":
+            return (1 - 2 * high) * NORMAL_POINTS[(1 << self.bits - 1) - 1 + low] * scales[0]
         if self.name.startswith("mxfp"):
             form = FLOATS.get((self.name, self.arg(0, "")), FLOATS[self.name, ""])
             return (1 - 2 * high) * small_float(low, *form) * scales[0]

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "support/normal_quantizer.hpp"
 #include "wire/scalar_numbers.hpp"
 
 namespace scalar {
@@ -92,6 +93,7 @@ struct stage {
     if (t.name == "mxfp8" || t.name == "mxint8") scale_kind = 5, quantizer(8, 1, 32);
     if (t.name == "mxfp6" || t.name == "mxfp4") scale_kind = 5, quantizer(t.name == "mxfp6" ? 6 : 4, 1, 32);
     if (t.name == "nvfp4") blocks_of_floats();
+    if (is("eden<")) quantizer(bits_of_name(), 1, t.whole(0, 256));
     if (t.name == "top_k" || t.name == "random_k" || t.name == "random_blocks") sparsifier();
     if (t.name == "threshold") counted(kept(n, t.arguments.size() > 1 ? std::stod(t.arguments[1]) : 1));
     if (t.name == "redsync" || t.name == "sidco" || t.name == "gaussian_k") counted(estimated());
@@ -231,10 +233,19 @@ struct stage {
       return std::ldexp(sign, static_cast<int>(low) - (bits == 8 ? 109 : 127));
     }
     if (t.name == "eight_bit") return sign * point(low) * own[0];
+    if (is("eden<")) return sign * normal_point(low) * own[0];
     if (is("mxfp")) return sign * own[0] * magnitude(low);
     if (t.name == "mxint8") return (static_cast<double>(low) - 128 * static_cast<double>(high)) / 64 * own[0];
     if (bits == 1) return scales == 0 ? sign : sign * own[0];
     return (static_cast<double>(low) - std::ldexp(static_cast<double>(high), static_cast<int>(bits) - 1)) * own[0];
+  }
+  double normal_point(std::uint64_t index) const {
+    static auto const solved = [] {
+      auto all = std::vector<support::normal_quantizer>();
+      for (unsigned b = 1; b <= 8; ++b) all.emplace_back(b);
+      return all;
+    }();
+    return static_cast<float>(solved.at(bits - 1).points.at(index));
   }
   /// The number of a code of mxfp8, mxfp6 or mxfp4.
   double magnitude(std::uint64_t code) const {

@@ -7,6 +7,7 @@
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/block_int.hpp>
 #include <pith/quantize/cast.hpp>
+#include <pith/quantize/eden.hpp>
 #include <pith/quantize/eight_bit.hpp>
 #include <pith/quantize/mx.hpp>
 #include <pith/quantize/natural.hpp>
@@ -220,6 +221,15 @@ inline constexpr auto stage_methods = std::tuple(
            {"nvfp4", "nvfp4(four_or_six)"},
            [](auto const& t, auto const& f) {
              return f(nvfp4(t.is_second(0, "six", "four_or_six") ? nvfp4_scale::four_or_six : nvfp4_scale::six));
+           }),
+    method("eden<Bits>", 0, 2,
+           "the nearest of 2^Bits points for normally distributed values, 1 to 8 bits, after hadamard; eden<4>(bucket, none "
+           "or unbiased)",
+           {"eden<4>", "eden<1>", "eden<2>", "eden<3>(0)", "eden<5>", "eden<6>", "eden<7>", "eden<8>",
+            "eden<4>(64,unbiased)"},
+           [](auto const& t, auto const& f) {
+             auto const how = t.is_second(1, "none", "unbiased") ? scaling::unbiased : scaling::none;
+             return detail::with_bits<1, 8>(t, [&](auto bits) { return f(eden<bits()>(t.count(0, 256), how)); });
            }),
     method("top_k", 1, 1, "the 1 % of largest magnitude", {"top_k(0.01)", "top_k(0.25)"},
            [](auto const& t, auto const& f) { return f(top_k(t.number(0))); }),

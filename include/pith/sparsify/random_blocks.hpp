@@ -3,8 +3,9 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/stage.hpp>
+#include <pith/core/scaling.hpp>
 #include <pith/sparsify/detail/density.hpp>
-#include <pith/sparsify/strata.hpp>
+#include <pith/sparsify/detail/strata.hpp>
 
 #include <string>
 

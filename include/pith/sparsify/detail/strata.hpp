@@ -1,24 +1,14 @@
-// pith/sparsify/strata.hpp — random draws of one element from each of k equal strata, for random_k and random_blocks.
+// pith/sparsify/detail/strata.hpp — random draws of one element from each of k equal strata, for random_k and random_blocks.
 #pragma once
 
 #include <pith/core/draws.hpp>
 #include <pith/core/element.hpp>
-#include <pith/core/option.hpp>
+#include <pith/core/scaling.hpp>
 #include <pith/core/team.hpp>
 
 #include <cstdint>
 
-namespace pith { inline namespace PITH_ABI {
-
-/// Selects whether a kept value is divided by the probability of keeping the value.
-enum class scaling : std::uint8_t { none, unbiased };
-
-namespace options {
-inline constexpr option<scaling::none> none = {};
-inline constexpr option<scaling::unbiased> unbiased = {};
-}  // namespace options
-
-namespace detail {
+namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// Computes the start of stratum j + i, which is floor((j n + i n) / k), without a division, for i <= 2^11. The result
 /// is first + i whole + floor((rest + i more) / k). `rest` includes one half, so that a rounding error cannot move an
@@ -115,5 +105,4 @@ struct list_drawn {
   }
 };
 
-}  // namespace detail
-}}  // namespace pith::PITH_ABI
+}}}  // namespace pith::PITH_ABI::detail
