@@ -133,3 +133,14 @@ TEST_CASE("a learning rate that falls a little in every step is critical once it
   }
   CHECK(critical == 6);  // of 0.101 to 0.001 there are six halves
 }
+
+TEST_CASE("a regime does not change after an interval without a finite step") {
+  for (double const smoothing : {0.0, 0.5}) {
+    auto a = accordion({.high_rate = high, .low_rate = low, .interval = 2, .smoothing = smoothing});
+    for (double const norm : {1.0, 1.0, 10.0, 10.0}) show(a, {norm});
+    REQUIRE(a.decide(5, 0) == high);
+    for (int blind = 0; blind < 2; ++blind) show(a, {std::numeric_limits<double>::quiet_NaN()});
+    show(a, {10});
+    CHECK(a.decide(8, 0) == high);
+  }
+}

@@ -2,6 +2,7 @@
 #include <pith/adaptor/bypass.hpp>
 #include <pith/adaptor/rated.hpp>
 #include <pith/codec/chain.hpp>
+#include <pith/collective/ok_top_k.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/control/accordion.hpp>
@@ -26,6 +27,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "support/failing.hpp"
 
 namespace {
 
@@ -89,6 +92,20 @@ struct observer {
   }
   double decide(std::uint64_t, std::uint32_t) const { return 0.25; }
   pith::rate_list measures(std::uint64_t, std::uint32_t) const { return {0.5, 0.25}; }
+  std::vector<std::byte> save() const { return {}; }
+  void load(pith::span<std::byte const>) {}
+};
+
+/// Chooses `odd` for tensor 0 in odd steps if it moves, and 0.25 otherwise.
+struct odd_steps {
+  bool moves = false;
+  double odd = 0.5;
+
+  std::string name() const { return "odd_steps"; }
+  void observe(pith::step_report const&) {}
+  double decide(std::uint64_t step, std::uint32_t tensor) const {
+    return moves && tensor == 0 && step % 2 == 1 ? odd : 0.25;
+  }
   std::vector<std::byte> save() const { return {}; }
   void load(pith::span<std::byte const>) {}
 };
@@ -248,6 +265,137 @@ TEST_CASE("a skipped step is not observed by the controller") {
   ex.all_reduce_mean(g);
   CHECK(ex.controller().step == 1);
   CHECK(ex.steps() == 2);
+}
+
+TEST_CASE("checkpoints and skipped steps before a new learning rate change no later step") {
+  enum class between { nothing, checkpoint, resume, skip };
+  pith::run_ranks(2, [](pith::thread_communicator comm) {
+    auto const make = [&] {
+      return pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, rated_codec,
+                                                 pith::accordion({.high_rate = 0.5, .low_rate = 0.1}));
+    };
+    auto const run = [&](between steps) {
+      auto ex = std::make_unique<decltype(make())>(make());
+      auto means = std::vector<float>();
+      for (unsigned t = 0; t < 8; ++t) {
+        if (t == 5 && steps == between::checkpoint) ex->export_state();
+        if (t == 5 && steps == between::skip) ex->begin(), ex->skip();
+        if (t == 5 && steps == between::resume) {
+          auto const saved = ex->export_state();
+          ex = std::make_unique<decltype(make())>(make());
+          ex->import_state(saved);
+        }
+        ex->set_learning_rate(t < 5 ? 0.1 : 0.01);
+        auto g = gradient(ex->size(), comm.rank(), 1);
+        ex->all_reduce_mean(g);
+        CHECK(ex->steps() == t + 1);
+        means.insert(means.end(), g.begin(), g.end());
+      }
+      return means;
+    };
+    auto const undisturbed = run(between::nothing);
+    for (auto const other : {between::checkpoint, between::resume, between::skip}) CHECK(run(other) == undisturbed);
+  });
+}
+
+TEST_CASE("ranks that stopped before and after they set a learning rate export states that can be imported") {
+  auto states = std::vector<std::vector<std::byte>>(2);
+  auto const make = [](pith::thread_communicator& comm) {
+    auto const controller = pith::accordion({.high_rate = 0.5, .low_rate = 0.1});
+    return pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, rated_codec, controller,
+                                               {.is_recoverable = true});
+  };
+  auto const stopped = [&](pith::thread_communicator comm) {
+    auto ex = make(comm);
+    auto const step = [&](double learning_rate) {
+      ex.set_learning_rate(learning_rate);
+      auto g = gradient(ex.size(), comm.rank(), 1);
+      ex.all_reduce_mean(g);
+    };
+    for (int t = 0; t < 5; ++t) step(0.1);
+    if (comm.rank() == 1) CHECK_THROWS_AS(step(0.01), pith::communication_error);
+    states[comm.rank()] = ex.export_state();
+  };
+  pith::run_ranks(2, stopped);
+  pith::run_ranks(2, [&](pith::thread_communicator comm) {
+    auto ex = make(comm);
+    ex.import_state(states[comm.rank()]);
+    CHECK(ex.steps() == 5);
+  });
+}
+
+TEST_CASE("the next step follows a controller that the caller changed after export_state") {
+  auto comm = pith::self_communicator();
+  auto const make = [&] {
+    return pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, rated_codec, wanderer());
+  };
+  auto ex = make(), other = make();
+  auto g = gradient(ex.size(), 0, 1);
+  ex.all_reduce_mean(g);
+  ex.export_state();
+  ex.controller().seed += 1 << 7;
+  auto const decided = ex.controller().decide(2, 0);
+  other.import_state(ex.export_state());
+  for (auto* const each : {&ex, &other}) {
+    each->all_reduce_mean(g = gradient(ex.size(), 0, 2));
+    CHECK(each->codecs()[0].name() == pith::any_codec<float, pith::seq_executor>(rated_codec).at(decided).name());
+  }
+}
+
+TEST_CASE("a tensor keeps its state while the controller changes the rate of another one") {
+  pith::run_ranks(2, [](pith::thread_communicator comm) {
+    auto const tensors = std::vector<pith::tensor_spec>{{"moves", {40}}, {"stays", {400}}};
+    auto const codec = pith::error_feedback(pith::ok_top_k(0.25));
+    auto const run = [&](bool moves) {
+      auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec, odd_steps{moves});
+      auto means = std::vector<float>();
+      for (unsigned t = 0; t < 6; ++t) {
+        auto g = gradient(ex.size(), comm.rank(), t);
+        for (auto& v : g) v = v * v * v;
+        ex.all_reduce_mean(g);
+        means.insert(means.end(), g.begin() + 40, g.end());
+      }
+      return means;
+    };
+    CHECK(run(true) == run(false));
+  });
+}
+
+TEST_CASE("a wrong rate is refused again and again, and a mended controller goes on") {
+  auto comm = pith::self_communicator();
+  auto const make = [&](double rate) {
+    return pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, rated_codec, odd_steps{true, rate});
+  };
+  auto ex = make(0), other = make(0.25);
+  auto g = gradient(ex.size(), 0, 1);
+  auto const begin = [&] { ex.begin(g); };
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    CHECK_THROWS_WITH_AS(ex.export_state(), doctest::Contains("rate must be finite and above 0, got 0"),
+                         std::invalid_argument);
+    CHECK_THROWS_AS(begin(), std::invalid_argument);
+    CHECK(ex.steps() == 0);
+  }
+  ex.controller().odd = 0.25;
+  ex.all_reduce_mean(g);
+  other.import_state(ex.export_state());
+  CHECK(other.steps() == 1);
+}
+
+TEST_CASE("calls are refused as after a failed step if measurements could not be added") {
+  auto comm = support::failing_communicator(pith::self_communicator());
+  auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, rated_codec, observer());
+  auto g = gradient(ex.size(), 0, 1);
+  ex.all_reduce_mean(g);  // chooses the first rates
+  comm.fail(1000, support::fault::before);
+  ex.all_reduce_mean(g);
+  auto const calls = 1000 - comm.left();
+  comm.fail(calls - 1, support::fault::before);
+  CHECK_THROWS_AS(ex.all_reduce_mean(g), support::lost_call);
+  REQUIRE(!ex.exchange().has_failed());
+  auto const refused = doctest::Contains("is refused after a step that threw: call import_state() first");
+  CHECK_THROWS_WITH_AS(ex.skip(), refused, std::invalid_argument);
+  CHECK_THROWS_WITH_AS(ex.rescale(2), refused, std::invalid_argument);
+  CHECK_THROWS_WITH_AS(ex.fit_buckets(), refused, std::invalid_argument);
 }
 
 TEST_CASE("gradients that are ready one by one are measured alike") {

@@ -277,3 +277,20 @@ TEST_CASE("a learning rate that moves a little in every step does not stop the s
   }
   CHECK(highest == 80);
 }
+
+TEST_CASE("steps without known gains do not count in a window") {
+  auto g = climbing({2, 4, 8, 16});
+  show(g, {.low = 0.9, .high = 0.9});
+  auto const climbed = g.high_factor();
+  for (int step = 0; step < 5; ++step) show(g, {.low = no_number, .high = no_number});
+  CHECK(g.high_factor() == climbed);
+  CHECK(g.factor() == 1);
+}
+
+TEST_CASE("a ladder's first rung must be above 1") {
+  for (double const first : {-1.0, 1.0, no_number}) {
+    auto const refused = doctest::Contains(": first must be finite and above 1, got ");
+    CHECK_THROWS_WITH_AS(factor_ladder::exponential(first, 5), refused, std::invalid_argument);
+    CHECK_THROWS_WITH_AS(factor_ladder::geometric(first, 5), refused, std::invalid_argument);
+  }
+}

@@ -152,3 +152,26 @@ TEST_CASE("l_greco gives all tensors the reference rate when the errors of an in
   CHECK(l.decide(3, 0) == 0.1);
   CHECK(l.decide(3, 1) == 0.1);
 }
+
+TEST_CASE("l_greco keeps its rates after an interval without a finite step") {
+  auto l = l_greco({.rates = {0.01, 0.1, 0.5}, .reference = 0.1, .interval = 2, .bins = 1000});
+  show(l, reports), show(l, reports);
+  auto const chosen = std::pair{l.decide(3, 0), l.decide(3, 1)};
+  auto spoilt = reports;
+  for (auto& r : spoilt) r.energy = std::numeric_limits<double>::quiet_NaN();
+  show(l, spoilt);
+  auto resumed = l_greco({.rates = {0.01, 0.1, 0.5}, .reference = 0.1, .interval = 2, .bins = 1000});
+  resumed.load(l.save());
+  for (auto* const each : {&l, &resumed}) {
+    show(*each, spoilt);
+    CHECK(each->decide(5, 0) == 1);
+    show(*each, reports);
+    CHECK(std::pair{each->decide(6, 0), each->decide(6, 1)} == chosen);
+  }
+}
+
+TEST_CASE("l_greco refuses a rate that is listed twice") {
+  CHECK_THROWS_WITH_AS(l_greco({.rates = {0.1, 0.2, 0.2}, .reference = 0.2}),
+                       doctest::Contains("l_greco: rates must differ from each other, got 0.2 twice"),
+                       std::invalid_argument);
+}

@@ -147,10 +147,11 @@ class adaptive_exchange {
   std::vector<codec_type> const& codecs() const { return exchange_.codecs(); }
   std::uint64_t size() const { return exchange_.size(); }
 
-  /// The number of steps that have begun.
-  std::uint64_t steps() const { return step_; }
+  /// The number of steps that have begun. Skipped and abandoned steps do not count.
+  std::uint64_t steps() const { return is_prepared_ ? step_ - 1 : step_; }
 
-  /// Sets the learning rate of all later steps, which the controller receives in the reports.
+  /// Sets the learning rate of all later steps, which must be equal on all ranks. The controller receives it in the
+  /// report of each of these steps, so a new learning rate affects the second step with it at the earliest.
   void set_learning_rate(double rate) {
     detail::require(0 <= rate && rate < HUGE_VAL,
                     "adaptive_exchange::set_learning_rate: rate must be finite and at least 0, got ", rate);
@@ -190,6 +191,7 @@ class adaptive_exchange {
   /// Skips a step, as if the step had not begun. The skipped step is not measured, and the next step uses the rates of
   /// the skipped step.
   void skip() {
+    require_intact("skip");
     exchange_.skip();
     withdraw();
   }
@@ -197,13 +199,20 @@ class adaptive_exchange {
     exchange_.abandon();
     if (!exchange_.has_failed()) withdraw();
   }
-  void rescale(double factor) { exchange_.rescale(factor); }
-  void fit_buckets() { exchange_.fit_buckets(); }
+  void rescale(double factor) {
+    require_intact("rescale");
+    exchange_.rescale(factor);
+  }
+  void fit_buckets() {
+    require_intact("fit_buckets");
+    exchange_.fit_buckets();
+  }
   void measure_errors(span_on<E, In const> gradients) { exchange_.measure_errors(gradients); }
 
   /// Serialises the state of this rank, like gradient_exchange::export_state. `export_state` first applies the rates of
   /// the next step, which may need communication. So all ranks must make this call. After a step that threw, or if
-  /// `steps_back` > 0, `export_state` does not communicate.
+  /// `steps_back` > 0, `export_state` does not communicate. New rates end the measurements of report() and fit_buckets(),
+  /// so call these before `export_state`.
   std::vector<std::byte> export_state(unsigned steps_back = 0) {
     if (steps_back > 0 || is_begun_) return export_moment(steps_back);
     exchange_.require_idle("export_state");
@@ -294,21 +303,27 @@ class adaptive_exchange {
     return detail::text(detail::adaptive_word, "\ncontroller ", controller_.name(), '\n');
   }
 
-  /// Passes the report of the last step to the controller, and applies the controller's rates for the next step.
+  /// Passes the report of the last step to the controller, and applies the controller's rates for the next step. The
+  /// caller may have changed the controller since an earlier call.
   void prepare() {
-    if (is_prepared_ || lost_) return;
+    if (lost_) return;
     if (!is_seen_) observe();
-    choose(controller_, step_ + 1);
-    ++step_;
+    auto const next = steps() + 1;
+    choose(controller_, next);
+    step_ = next;
     is_prepared_ = true;
   }
   void prepare_step() {
     prepare();
     if (lost_) std::rethrow_exception(lost_);
   }
+  void require_intact(char const* name) const {
+    if (lost_) detail::require_intact(detail::exchange_phase::failed, name);
+  }
   void note_begun() {
     is_prepared_ = false;
     is_begun_ = true;
+    begun_rate_ = learning_rate_;
     if (!is_recoverable_) return;
     if (moments_.size() < 2) moments_.push_back({controller_, step_, learning_rate_});
     moments_.back() = moments_.front();
@@ -333,12 +348,13 @@ class adaptive_exchange {
     }
     auto const gradients = detail::declares<R, ext::gradient_norms> ? board_.gradients() : span<double const>();
     controller_.observe(
-        step_report{step_, learning_rate_, board_.slowest(), {reports_.data(), reports_.size()}, gradients});
+        step_report{step_, begun_rate_, board_.slowest(), {reports_.data(), reports_.size()}, gradients});
     is_seen_ = true;
   }
   choice choice_of(R const& controller, std::uint64_t step, std::uint32_t tensor) const {
     if (!codecs_[tensor].has_rate()) return {};
-    return {controller.decide(step, tensor), detail::rates_to_measure(controller, step, tensor)};
+    auto const wanted = detail::rates_to_measure(controller, step, tensor);
+    return {controller.decide(step, tensor), codecs_[tensor].measuring(wanted).measured_rates()};
   }
   std::vector<choice> choices(R const& controller, std::uint64_t step) const {
     auto all = std::vector<choice>();
@@ -352,6 +368,14 @@ class adaptive_exchange {
     }
     return codecs;
   }
+  /// The codecs of new choices. A tensor whose choice is unchanged keeps its codec, and so its state.
+  std::vector<codec_type> codecs_after(std::vector<choice> const& next) const {
+    auto codecs = codecs_at(next);
+    for (std::size_t i = 0; i < codecs.size(); ++i) {
+      if (next[i] == choices_[i]) codecs[i] = exchange_.codecs()[i];
+    }
+    return codecs;
+  }
   /// Applies the controller's decisions for a step.
   void choose(R const& controller, std::uint64_t step) {
     auto is_new = false;
@@ -359,13 +383,14 @@ class adaptive_exchange {
       is_new = is_new || !(choice_of(controller, step, i) == choices_[i]);
     if (!is_new) return;
     auto next = choices(controller, step);
+    auto const codecs = codecs_after(next);
     try {
-      exchange_.change(codecs_at(next));
+      exchange_.change(codecs);
     } catch (agreement_error const&) {
       throw;
     } catch (...) {
       lost_ = std::current_exception();
-      exchange_.change_alone(codecs_at(next));
+      exchange_.change_alone(codecs);
     }
     choices_ = std::move(next);
     place();
@@ -420,8 +445,8 @@ class adaptive_exchange {
   std::vector<choice> choices_;
   detail::step_board<E> board_;
   std::vector<rate_report> reports_;
-  std::uint64_t step_ = 0;
-  double learning_rate_ = 0;
+  std::uint64_t step_ = 0;                     ///< the last step that was prepared
+  double learning_rate_ = 0, begun_rate_ = 0;  ///< of later steps; of the last step that has begun
   bool is_seen_ = true;       ///< the controller has observed the last step
   bool is_prepared_ = false;  ///< the rates of the next step have been applied
   bool is_begun_ = false;     ///< a step has begun, and wait() or skip() has not ended it

@@ -23,7 +23,7 @@ class factor_ladder {
   /// The factors `first` x (1, 2, 2^2, 2^4, 2^8 ...), capped at `last`. For example, first = 10 and last = 1000 give
   /// the factors 10, 20, 40, 160, 1000.
   static factor_ladder exponential(double first, double last) {
-    require_last("exponential", first, last);
+    require_ends("exponential", first, last);
     auto rungs = std::vector<double>{first};
     for (double by = 2; rungs.back() < last && rungs.size() <= max_rungs; by *= by)
       rungs.push_back(std::min(first * by, last));
@@ -32,7 +32,7 @@ class factor_ladder {
   /// The factors `first` x (1, 2, 2^2, 2^3, 2^4 ...), capped at `last`. For example, first = 10 and last = 2000 give
   /// the factors 10, 20, 40, 80, ... 1280, 2000.
   static factor_ladder geometric(double first, double last, double by = 2) {
-    require_last("geometric", first, last);
+    require_ends("geometric", first, last);
     detail::require(1 < by && by < HUGE_VAL, "factor_ladder::geometric: by must be finite and above 1, got ", by);
     auto rungs = std::vector<double>{first};
     while (rungs.back() < last && rungs.size() <= max_rungs) rungs.push_back(std::min(rungs.back() * by, last));
@@ -54,7 +54,9 @@ class factor_ladder {
   double rate(std::size_t rung) const { return 1 / rungs_[rung]; }
 
  private:
-  static void require_last(char const* ladder, double first, double last) {
+  static void require_ends(char const* ladder, double first, double last) {
+    detail::require(1 < first && first < HUGE_VAL, "factor_ladder::", ladder,
+                    ": first must be finite and above 1, got ", first);
     detail::require(first <= last && last < HUGE_VAL, "factor_ladder::", ladder, ": last must be finite and at least ",
                     first, ", got ", last);
   }
@@ -91,8 +93,8 @@ struct gravac_options {
 ///   requires    tensors whose codec measures, as error_feedback(rated(top_k(...))) does. All tensors get the same rate
 ///   state       averages for at most 24 factors, about 1.2 kB in total; saved
 ///   complexity  observe() and decide() allocate nothing
-///   on NaN      after a NaN or infinite energy the next step is dense, and the averages do not change. If all energies
-///               are zero, the gain is 1
+///   on NaN      after a NaN or infinite energy the next step is dense; the averages do not change, and the step does not
+///               count in its window. If all energies are zero, the gain is 1
 ///   errors      if load() throws, the controller is unchanged
 ///   reference   Tyagi and Swany, GraVAC, CLOUD 2023; docs/adaptive.md lists points that the paper leaves open, and the
 ///               differences between gravac and the paper
@@ -121,12 +123,7 @@ class gravac {
   void observe(step_report const& seen) {
     note_learning_rate(seen.learning_rate);
     ++state_.step;
-    auto const is_known = note_gains(seen);
-    if (is_known) note_throughput(seen.seconds);
-    auto const watched = state_.is_saturated != 0 ? state_.high : state_.low;
-    state_.below = gain_of(watched) < options_.min_gain ? state_.below + 1 : 0;
-    if (++state_.in_window >= options_.window) end_window();
-    state_.sent = is_known ? row() : dense;
+    state_.sent = note_gains(seen) ? factor_after(seen.seconds) : dense;
   }
   double decide(std::uint64_t, std::uint32_t) const { return rate_of(state_.sent); }
   rate_list measures(std::uint64_t, std::uint32_t) const {
@@ -135,8 +132,8 @@ class gravac {
     return rates;
   }
 
-  /// Restarts the search at the first factor and clears all averages. The next step is dense, since no gain has been
-  /// measured.
+  /// Restarts the search at the first factor and clears all averages. The next step is dense, unless the report of the
+  /// last step has the gains of the first factors.
   void reopen() {
     state_.rungs = {};
     state_.sent = dense;
@@ -251,7 +248,15 @@ class gravac {
     state_.learning_rate = rate;
   }
 
-  /// The factor for the next step.
+  /// Counts a step with known gains. Returns the factor for the next step.
+  std::uint32_t factor_after(double seconds) {
+    note_throughput(seconds);
+    auto const watched = state_.is_saturated != 0 ? state_.high : state_.low;
+    state_.below = gain_of(watched) < options_.min_gain ? state_.below + 1 : 0;
+    if (++state_.in_window >= options_.window) end_window();
+    return row();
+  }
+  /// The highest measured factor with sufficient gain.
   std::uint32_t row() const {
     for (auto const r : {state_.high, state_.low}) {
       if (gain_of(r) >= options_.min_gain) return r;

@@ -71,10 +71,11 @@ struct l_greco_options {
 /// exceed the limit by the fraction (number of tensors) / bins. Before the first choice, all tensors have the reference
 /// rate.
 ///
-///   requires    tensors whose codec measures; `reference` is one of the rates (std::invalid_argument)
+///   requires    tensors whose codec measures; rates that differ, and `reference` among them (std::invalid_argument)
 ///   state       each tensor's errors over an interval, and the chosen rates; saved
 ///   complexity  n x rates x (bins + n) operations and 2 n x (bins + n) bytes per interval, on the host, for n tensors
-///   on NaN      a step with a NaN or infinite energy is not added to the errors, and the next step is dense
+///   on NaN      a step with a NaN or infinite energy is not added to the errors, and the next step is dense. After an
+///               interval that has only such steps, the rates do not change
 ///   errors      if load() throws, the controller is unchanged
 ///   reference   Alimohammadi, Markov, Frantar and Alistarh, L-GreCo, MLSys 2024
 class l_greco {
@@ -85,6 +86,10 @@ class l_greco {
     auto const& o = options_;
     auto const is_there = std::find(o.rates.begin(), o.rates.end(), o.reference) != o.rates.end();
     detail::require(is_there, "l_greco: reference must be one of rates, got ", o.reference);
+    for (auto r = o.rates.begin(); r != o.rates.end(); ++r) {
+      detail::require(std::find(o.rates.begin(), r, *r) == r, "l_greco: rates must differ from each other, got ", *r,
+                      " twice");
+    }
     detail::require(o.interval >= 1 && o.bins >= 1, "l_greco: interval and bins must be at least 1, got ", o.interval,
                     " and ", o.bins);
   }
@@ -98,7 +103,8 @@ class l_greco {
     for (auto const& r : seen.tensors) is_blind_ = is_blind_ || !std::isfinite(r.energy) || !std::isfinite(r.kept);
     if (!is_blind_) note(seen);
     if (++steps_ % options_.interval != 0) return;
-    choose();
+    if (has_noted_) choose();
+    has_noted_ = false;
     for (auto& t : trials_) t.lost = 0;
   }
   double decide(std::uint64_t, std::uint32_t tensor) const {
@@ -112,7 +118,7 @@ class l_greco {
 
   std::vector<std::byte> save() const {
     auto all = trials_;
-    all.push_back({is_blind_ ? 1.0 : 0.0, 0, steps_, 0, 0});
+    all.push_back({is_blind_ ? 1.0 : 0.0, 0, steps_, has_noted_ ? 1u : 0u, 0});
     return saved_bytes(all.data(), all.size());
   }
   void load(span<std::byte const> saved) {
@@ -124,6 +130,7 @@ class l_greco {
     require_trials(all);
     trials_ = std::move(all);
     is_blind_ = rest.rate != 0;
+    has_noted_ = rest.tensor != 0;
     steps_ = rest.bytes;
   }
 
@@ -148,6 +155,7 @@ class l_greco {
   }
 
   void note(step_report const& seen) {
+    has_noted_ = true;
     for (auto const& r : seen.tensors) {
       auto& t = trial_of(r);
       t.lost += std::max(0.0, r.energy - r.kept);
@@ -201,7 +209,8 @@ class l_greco {
   l_greco_options options_;
   std::vector<trial> trials_;  ///< in ascending order of tensors
   std::uint64_t steps_ = 0;
-  bool is_blind_ = false;
+  bool is_blind_ = false;   ///< the last step had a NaN or infinite energy
+  bool has_noted_ = false;  ///< this interval has a step whose errors are in trials_
 };
 
 static_assert(rate_controller<l_greco>);

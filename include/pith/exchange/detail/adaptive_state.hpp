@@ -17,7 +17,7 @@ namespace pith { inline namespace PITH_ABI { namespace detail {
 
 inline constexpr std::string_view adaptive_word = "adaptive_exchange";
 
-/// The number of steps that have begun, the size of the controller's state in bytes, and the learning rate.
+/// The number of the next step (the first is 1), the size of the controller's state in bytes, and the learning rate.
 struct adaptive_header {
   std::uint64_t step = 0, controller = 0;
   double learning_rate = 0;
