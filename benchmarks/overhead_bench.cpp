@@ -9,6 +9,8 @@
 //   mean/CODEC        all_reduce_mean of 2^22 elements on one rank; x_parts: over compress and decompress
 //   sharded/CODEC     reduce_scatter of 2^22 elements on one of four ranks; x_parts: over compress, a copy of the payload
 //                     in place of the transfer, and the mean of four payloads of a quarter of the elements
+//   parsed/CHAIN      compress of 2^22 elements by a chain from a text; x_typed: over the chain composed in C++, in which a
+//                     rotation and a quantizer run in one pass
 //   memory/CODEC      bytes per element of workspace, state and payload, for 2^22 elements
 #include "report.hpp"
 #include "resnet50.hpp"
@@ -263,6 +265,20 @@ std::vector<std::string> sharded_codecs(options const& o) {
           "ef(qsgd<8>)",  "scaled_sign",      "ef(scaled_sign)",  "top_k(0.01)",          "ef(top_k(0.01))"};
 }
 
+/// The chains that subject.hpp composes in C++. A blank in the text keeps the parsed one from being one of them.
+bench::row parse_chain(std::string const& text, exchanged const& work, beside_memcpy const& time) {
+  using subject = bench::subject<float, pith::seq_executor>;
+  auto const dims = bench::matrix_of(log2n);
+  auto typed = subject(pith::seq, text, dims, 1), parsed = subject(pith::seq, text + " ", dims, 1);
+  auto const [times, memory] =
+      time({work.by([&](auto x) { parsed.encode(0, x); }), work.by([&](auto x) { typed.encode(0, x); })});
+  auto const taken = times[0].median;
+  return {
+      "parsed/" + text,
+      taken,
+      {{"x_memcpy", floats_copied(memory, taken) / static_cast<double>(dims.n)}, {"x_typed", taken / times[1].median}}};
+}
+
 bench::row memory(std::string const& text) {
   auto const dims = bench::matrix_of(log2n);
   auto codec = bench::subject<float, pith::seq_executor>(pith::seq, text, dims, 1);
@@ -285,6 +301,7 @@ void measure_all(options const& o) {
   auto const work = exchanged(values, time.sets());
   for (auto const& text : codecs(o)) bench::print(exchange_tensor(text, work, time));
   for (auto const& text : sharded_codecs(o)) bench::print(exchange_shards(text, work, time));
+  for (auto const* const text : {"hadamard|qsgd<4>", "hadamard|eden<4>"}) bench::print(parse_chain(text, work, time));
   for (auto const& text : codecs(o)) bench::print(memory(text));
 }
 

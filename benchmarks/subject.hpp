@@ -51,6 +51,9 @@ pith::any_codec<In, E> codec_of(std::string const& text) {
   if (text == "ef(chunk_max)") return pith::error_feedback(chunk_max());
   if (text == "haar|qsgd<4>") return haar() | pith::qsgd<4>();
   if (text == "hadamard|qsgd<4>") return pith::hadamard() | pith::qsgd<4>();
+  if (text == "hadamard|eden<1>") return pith::hadamard() | pith::eden<1>();
+  if (text == "hadamard|eden<2>") return pith::hadamard() | pith::eden<2>();
+  if (text == "hadamard|eden<4>") return pith::hadamard() | pith::eden<4>();
   if constexpr (std::same_as<In, float> && std::same_as<E, pith::seq_executor>) {
     if (auto const method = train::reference_codec(text)) return *method;
   }
