@@ -58,16 +58,17 @@ class run {
 
  private:
   void run_blocks(launch_list const& list, launch_list::launch const& launch) {
-    auto const* const first = reinterpret_cast<std::uint32_t const*>(list.tables().data() + launch.table);
-    auto const* const bodies = list.tables().data() + launch.table + lane_table::bodies_offset(launch.lanes);
+    auto const has_table = launch.lanes > 1;
+    auto const* const table = has_table ? list.tables().data() + launch.table : nullptr;
+    auto const* const first = reinterpret_cast<std::uint32_t const*>(table);
     for (std::uint32_t block = 0; block < launch.blocks; ++block) {
-      auto const lane = launch.lanes > 1 ? std::upper_bound(first, first + launch.lanes, block) - first - 1 : 0;
+      auto const lane = has_table ? std::upper_bound(first, first + launch.lanes, block) - first - 1 : 0;
       auto own = body();
-      auto const* const from = launch.lanes > 1
-                                   ? bodies + static_cast<std::size_t>(lane) * lane_table::stride(sizeof own)
-                                   : list.bodies().data() + launch.body;
+      auto const offset = static_cast<std::size_t>(lane) * lane_table::stride(sizeof own);
+      auto const* const from =
+          has_table ? table + lane_table::bodies_offset(launch.lanes) + offset : list.bodies().data() + launch.body;
       std::memcpy(&own, from, sizeof own);
-      run_block(launch, own, block - (launch.lanes > 1 ? first[lane] : 0));
+      run_block(launch, own, block - (has_table ? first[lane] : 0));
     }
   }
   /// A lane's kernels run in their order, with all their blocks.
