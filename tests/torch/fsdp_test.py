@@ -159,3 +159,39 @@ def test_a_torch_without_the_interface_gives_one_error():
 
     with pytest.raises(NotImplementedError, match="set_custom_reduce_scatter needs a newer torch than"):
         pith_torch.compress_reduce_scatter(OldModule(), CODECS[0])
+
+
+class Branches(nn.Module):
+    """Two layers of equal size in one FSDP module. A step uses one of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(2))
+
+    def forward(self, x, branch):
+        return self.layers[branch](x)
+
+
+def with_a_branch():
+    model = Branches()
+    fully_shard(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+    (of_module,) = pith_torch.compress_reduce_scatter(model, "ef(reduce_scatter(top_k(0.1)))").values()
+    with pytest.raises(RuntimeError, match="before the first backward pass"):
+        of_module.fed_back()
+    try:
+        model(torch.ones(2, 16), 0).sum().backward()
+    except ValueError as error:
+        return str(error)
+
+
+@needs_fsdp2
+def test_a_vector_without_all_parameters_of_its_module_is_refused():
+    for error in run(2, with_a_branch):
+        assert error is not None and "must have gradients in each backward pass: expected a shard of 272 elements" in error
+
+
+@needs_fsdp2
+@pytest.mark.parametrize("options", [{"codec": None}, {"codec": "reduce_scatter(top_q)"}, {"sedd": 1}, {"seed": 0.5}])
+def test_wrong_arguments_are_refused_at_once(options):
+    with pytest.raises((TypeError, ValueError)):
+        pith_torch.ReduceScatter(**{"codec": "reduce_scatter(qsgd<8>)", **options})

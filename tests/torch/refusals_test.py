@@ -114,11 +114,35 @@ def test_local_ranks():
     gradients[1][3] = torch.ones(5)
     error = error_of(state.all_reduce_mean, gradients)
     assert '"2.bias"' in error and "(4,)" in error and "(5,)" in error
+    gradients[1][3] = torch.ones(1).expand(4)
+    assert "(0,)" in error_of(state.all_reduce_mean, gradients)
+    gradients[1][3] = None
+    assert '"2.bias" must be a tensor, got None' in error_of(state.all_reduce_mean, gradients)
     gradients[1][3] = torch.ones(8)[::2]
-    assert "(2,)" in error_of(state.all_reduce_mean, gradients)
-    gradients[1][3] = torch.ones(4)
     state.all_reduce_mean(gradients)
     assert all(torch.equal(a, b) for a, b in zip(*gradients))
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [({"seed": 1.5}, "seed must be"), ({"bucket_bytes": "1"}, "bucket_bytes must be"), ({"codec": None}, "codec must be"),
+     ({"codec": lambda name, shape: 3}, "codec must be"),
+     ({"named_parameters": [("a", nn.Parameter(torch.ones(2)))] * 2}, 'each name once, got "a" again')],
+)
+def test_arguments_of_other_types(arguments, words):
+    usual = {"codec": "identity", "named_parameters": [("a", nn.Parameter(torch.ones(2)))]}
+    error = error_of(lambda: pith_torch.State(pith_torch.LocalRanks(1), **{**usual, **arguments}))
+    assert error is not None and words in error
+
+
+def with_a_scaler_on_rank_0():
+    scaler = torch.cuda.amp.GradScaler(enabled=False) if dist.get_rank() == 0 else None
+    return error_of(lambda: pith_torch.State(None, "identity", models.layers().named_parameters(), scaler=scaler))
+
+
+def test_a_scaler_on_one_rank():
+    for error in run(2, with_a_scaler_on_rank_0):
+        assert error is not None and "rank 1 differs from rank 0 in has a scaler" in error
 
 
 @pytest.mark.parametrize("ranks", [-1, 0, 1025])

@@ -204,6 +204,117 @@ def test_a_group_of_some_ranks():
     assert run(4, in_halves) == [[0.5], [0.5], [2.5], [2.5]]
 
 
+def on_fewer_ranks():
+    """Rank 0 belongs to two groups, and makes more States than the others. Returns the sum over a later group."""
+    members = [[0, 1], [0, 2]]
+    for group, ranks in zip([dist.new_group(ranks) for ranks in members], members):
+        if dist.get_rank() in ranks:
+            pith_torch.State(group, "identity", models.layers().named_parameters()).close()
+    later = dist.new_group([0, 1, 2])
+    one = torch.ones(1)
+    dist.all_reduce(one, group=later)
+    state = pith_torch.State(later, "identity", models.layers(width=4).named_parameters())
+    return one.item(), state._ranks.size
+
+
+@pytest.mark.skipif(torch.__version__ < "2.1", reason="torch 1.13 has no groups that only their ranks make")
+def test_states_of_some_ranks_leave_later_groups_alone():
+    assert run(3, on_fewer_ranks) == [(3, 3)] * 3
+
+
+def local_state(codec, parameter, **options):
+    return pith_torch.State(pith_torch.LocalRanks(2), codec, [("a", parameter)], **options)
+
+
+def test_elements_are_those_of_indices_not_of_memory():
+    state = local_state("ef(top_k(0.5))", nn.Parameter(torch.zeros(2, 3)))
+    plain, transposed = torch.arange(6.0).view(2, 3), torch.arange(6.0).view(2, 3).t().contiguous().t()
+    assert plain.stride() != transposed.stride()
+    state.all_reduce_mean([[plain], [transposed]])
+    assert torch.equal(plain, torch.tensor([[0.0, 0, 0], [3, 4, 5]])) and torch.equal(transposed, plain)
+    assert state.fed_back("a")[1].tolist() == [0, 1, 2, 0, 0, 0]
+
+
+def test_a_transposed_parameter_is_compressed_as_its_matrix():
+    parameter = nn.Parameter(torch.zeros(8, 16).t())
+    state = local_state("power_sgd(1)", parameter)
+    exact = torch.outer(torch.arange(1.0, 17), torch.arange(1.0, 9))
+    gradients = [[exact.t().contiguous().t()] for _ in range(2)]
+    state.all_reduce_mean(gradients)
+    assert torch.allclose(gradients[0][0], exact, rtol=1e-4)
+
+
+def test_an_empty_parameter():
+    for codec in ("power_sgd(1)", "one_bit(row)"):
+        state = local_state(codec, nn.Parameter(torch.zeros(0, 3)))
+        state.all_reduce_mean([[torch.zeros(0, 3)] for _ in range(2)])
+
+
+@pytest.mark.parametrize("codec, dtype", [("ef(top_k(0.25))", torch.float16), ("ef(cast<half>)", torch.float32)])
+def test_a_mean_that_overflows_changes_no_state(codec, dtype):
+    """Finite gradients whose sum with the residual is beyond the largest float16."""
+    state = local_state(codec, nn.Parameter(torch.zeros(8, 8, dtype=dtype)))
+    spoilt = 0
+    for step in range(6):
+        gradients = [[torch.full((8, 8), 3e4 + 1e4 * step).to(dtype)] for _ in range(2)]
+        before = state.state_dict()
+        state.all_reduce_mean(gradients)
+        if not gradients[0][0].isfinite().all():
+            spoilt += 1
+            assert gradients[0][0].isnan().all()
+            assert all(torch.equal(a["bytes"], b["bytes"]) for a, b in zip(before, state.state_dict()))
+    assert spoilt > 0
+
+
+class Scale:
+    """A GradScaler, as far as State knows it."""
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def get_scale(self):
+        return self.scale
+
+
+@pytest.mark.parametrize("before, after", [(None, 1024.0), (1024.0, None), (4.0, 2.0)])
+def test_residuals_follow_the_scale_of_the_job_that_loads_them(before, after):
+    def state_of(scale):
+        return local_state("ef(top_k(0.5))", nn.Parameter(torch.zeros(2)), scaler=scale and Scale(scale))
+
+    first, second = state_of(before), state_of(after)
+    first.all_reduce_mean([[torch.tensor([1.0, 3.0]) * (before or 1)] for _ in range(2)])
+    second.load_state_dict(first.state_dict())
+    second.all_reduce_mean([[torch.zeros(2)] for _ in range(2)])
+    gradients = [[torch.zeros(2)] for _ in range(2)]
+    third = state_of(after)
+    third.load_state_dict(first.state_dict())
+    third.all_reduce_mean(gradients)
+    assert gradients[0][0].tolist() == [after or 1, 0]
+
+
+def after_an_error():
+    """An error in backward after the first bucket; then a checkpoint, and a step from it."""
+    model = models.layers()
+    ddp, state = models.wrapped(model, CODEC)
+    models.train(ddp, model, 1)
+    before = state.state_dict()
+
+    def fail(gradient):
+        raise KeyError("an error of the user")
+
+    handle = model[0].weight.register_hook(fail)
+    with pytest.raises(KeyError):
+        ddp(models.batch(model, 1, dist.get_rank())).square().mean().backward()
+    handle.remove()
+    saved = state.state_dict()
+    state.load_state_dict(saved)
+    return torch.equal(before["bytes"], saved["bytes"])
+
+
+def test_an_error_in_backward_leaves_a_state_that_can_be_saved_and_loaded():
+    assert run(2, after_an_error) == [True, True]
+
+
 def traced():
     model = models.layers(width=512, count=6)
     ddp = DistributedDataParallel(model, bucket_cap_mb=1)

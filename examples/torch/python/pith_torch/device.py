@@ -66,10 +66,17 @@ class CudaStep(Step):
         with torch.cuda.stream(self._stream):
             super().add(gradients)
 
-    def _replace_non_finite(self, values):
-        if values.numel() > 0:
-            self._largest.append(torch.linalg.vector_norm(values, math.inf, dtype=torch.float32))
-            torch.nan_to_num_(values, 0, 0, 0)
+    def _replace_non_finite(self, gradient):
+        self._note(gradient)
+        torch.nan_to_num_(gradient, 0, 0, 0)
+
+    def _look_for_overflow(self):
+        for gradient in self.gradients:
+            self._note(gradient)
+
+    def _note(self, gradient):
+        if gradient.numel() > 0:
+            self._largest.append(torch.linalg.vector_norm(gradient, math.inf, dtype=torch.float32))
 
     def wait(self):
         with torch.cuda.stream(self._stream):

@@ -3,22 +3,23 @@
 import torch
 import torch.distributed as dist
 
-from .ranks import ProcessGroup
-from .state import TIMEOUT, State, require_count
+from .ranks import LocalRanks, ProcessGroup
+from .state import TIMEOUT, State, require_count, require_type
 
 
-def compress_reduce_scatter(model, codec, **options):
+def compress_reduce_scatter(model, codec, *, seed=0, bucket_bytes=None, timeout=TIMEOUT):
     """Compresses the reduce-scatters of all modules of a model on which fully_shard was called.
 
     codec      the text of a codec that contains reduce_scatter, such as "ef(reduce_scatter(block_int<4>))"
-    options    seed, bucket_bytes and timeout, as for State
+    seed, bucket_bytes and timeout   as for State
 
     Returns a dict from the name of a module to its ReduceScatter, whose states a checkpoint needs.
     """
     made = {}
     for name, module in model.named_modules():
         if hasattr(module, "set_reshard_after_backward"):  # a member of FSDPModule in every torch that has FSDP2
-            made[name] = ReduceScatter(codec, **options)
+            made[name] = ReduceScatter(codec, seed=seed, bucket_bytes=bucket_bytes, timeout=timeout)
+            made[name].watch(name, module)
             set_on(module, made[name])
     if not made:
         raise ValueError("pith_torch: the model must have a module on which fully_shard was called, found none")
@@ -38,11 +39,15 @@ class ReduceScatter:
 
     FSDP2 passes the gradients of a module as one vector, which consists of one shard per rank. So the codec has one state
     per module, and codecs of matrices are refused. The call returns when the rank's shard is a mean.
+
+    FSDP2 leaves out parameters without a gradient, so the elements of two vectors could belong to different parameters.
+    After watch(name, module), such a vector is refused. compress_reduce_scatter calls watch().
     """
 
     _groups = {}  # the process groups of pith, by the groups of FSDP, timeouts and devices
 
-    def __init__(self, codec, *, timeout=TIMEOUT, **options):
+    def __init__(self, codec, *, seed=0, bucket_bytes=None, timeout=TIMEOUT):
+        require_type("codec", codec, str)
         if "reduce_scatter(" not in codec:
             raise ValueError(
                 "pith_torch: the codec of ReduceScatter must contain reduce_scatter, such as "
@@ -50,8 +55,14 @@ class ReduceScatter:
             )
         if "sizes(" in codec:
             raise ValueError(f'pith_torch: FSDP2 divides a vector into equal shards, so sizes are refused, got "{codec}"')
-        self._codec, self._timeout, self._options = codec, timeout, options
-        self._state, self._saved = None, None
+        self._codec, self._timeout, self._options = codec, timeout, {"seed": seed, "bucket_bytes": bucket_bytes}
+        self._state, self._saved, self._name, self._module = None, None, None, None
+        one = torch.empty(1, requires_grad=True, device="cpu")
+        State(LocalRanks(1), codec, [("module", one)], **self._options).close()  # raises for wrong arguments
+
+    def watch(self, name, module):
+        """Refuses vectors that lack parameters of this FSDP module."""
+        self._name, self._module = name, module
 
     def allocate(self, size, *, dtype, device):
         return torch.empty(*size, dtype=dtype, device=device)
@@ -59,14 +70,23 @@ class ReduceScatter:
     def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
         if op not in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
             raise ValueError(f"pith_torch: ReduceScatter computes means and sums, got {op}")
+        ranks = dist.get_world_size(group)
+        self._require_all_parameters(output_tensor.numel())
         if self._state is None:
             self._state = self._make_state(input_tensor, group)
-        ranks = dist.get_world_size(group)
         require_count("gradients in a shard", input_tensor.numel() // ranks, output_tensor.numel())
         self._state.all_reduce_mean([input_tensor])
         output_tensor.copy_(input_tensor.chunk(ranks)[dist.get_rank(group)])
         if op == dist.ReduceOp.SUM:
             output_tensor.mul_(ranks)
+
+    def _require_all_parameters(self, elements):
+        expected = None if self._module is None else shard_elements(self._module)
+        if expected not in (None, elements):
+            raise ValueError(
+                f'pith_torch: all parameters of the FSDP module "{self._name}" must have gradients in each backward pass: '
+                f"expected a shard of {expected} elements, got {elements}"
+            )
 
     def _make_state(self, gradient, group):
         key = group, self._timeout, gradient.device
@@ -90,8 +110,23 @@ class ReduceScatter:
 
     def fed_back(self):
         """A copy of the residual, which has one element per element of the module's vector."""
-        return self._state.fed_back("module")
+        return self._made().fed_back("module")
 
     def report(self):
         """Bytes and times of the last call: as State.report()."""
-        return self._state.report()
+        return self._made().report()
+
+    def _made(self):
+        if self._state is None:
+            raise RuntimeError("pith_torch: ReduceScatter has no state before the first backward pass of its module")
+        return self._state
+
+
+def shard_elements(module):
+    """The elements of a rank's shard of an FSDP module if all its parameters have gradients, or None if this torch does
+    not tell them."""
+    try:
+        (group,) = module._get_fsdp_state()._fsdp_param_groups
+        return sum(p.padded_sharded_param_size.numel() for p in group.fsdp_params if p.sharded_param.requires_grad)
+    except (AttributeError, ValueError):
+        return None

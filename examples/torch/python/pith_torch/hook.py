@@ -33,9 +33,8 @@ class Backward:
         if bucket.buffer().layout != torch.strided:
             names = ", ".join(self._state.names[number] for number in numbers)
             raise TypeError(f"pith_torch: gradients must be dense, got sparse gradients of {names}")
-        if self._step is not None and not self._missing.issuperset(numbers):  # the last backward pass did not end
-            self._step.abandon()
-            self._clear()
+        if not self._missing.issuperset(numbers):  # the last backward pass did not end
+            self.abandon()
         if self._step is None:
             (self._step,) = self._state.begin()
         self._step.add(zip(numbers, bucket.gradients()))
@@ -49,10 +48,15 @@ class Backward:
             self._clear()
         return future.then(result)
 
+    def abandon(self):
+        """Abandons the step of a backward pass that did not end."""
+        if self._step is not None:
+            self._step.abandon()
+            self._clear()
+
     def _refuse_missing(self):
         names = ", ".join(self._state.names[number] for number in sorted(self._missing))
-        self._step.abandon()
-        self._clear()
+        self.abandon()
         raise ValueError(f"pith_torch: State has parameters that DDP does not pass to the hook: {names}")
 
     def _number(self, parameter):

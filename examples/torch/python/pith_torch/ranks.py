@@ -1,6 +1,7 @@
 """The ranks among which a State averages gradients: a torch process group, or ranks inside one process."""
 
 import inspect
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -62,10 +63,9 @@ class Collectives:
         return Works(works)
 
     def split(self, color):
-        colors = [None] * self.size
-        dist.all_gather_object(colors, color, group=self.group)
+        colors = gathered(color, self.group)
         members = [self._global(rank) for rank in range(self.size) if colors[rank] == color]
-        return Collectives(new_group(members, self.timeout, self.backend), self.timeout, self.device)
+        return Collectives(new_group(members, self.timeout, self.backend, self.group), self.timeout, self.device)
 
     def _global(self, rank):
         return dist.get_global_rank(self.group, rank)
@@ -85,18 +85,41 @@ class Collectives:
                 raise NotImplementedError(f"pith_torch: backend {self.backend} lacks {name}: {error}") from None
 
 
-def new_group(ranks, timeout, backend):
-    """A process group of these ranks. Only these ranks call new_group()."""
+def gathered(value, group):
+    """The values of all ranks of a group."""
+    values = [None] * dist.get_world_size(group)
+    dist.all_gather_object(values, value, group=group)
+    return values
+
+
+numbers = itertools.count(1 << 32)  # torch's own numbers of groups are smaller
+
+
+def new_group(ranks, timeout, backend, parent):
+    """A process group of these ranks, of which only the ranks of `parent` know.
+
+    torch names a group by its ranks and by the number of groups that this process has made. This number must be equal on
+    the group's ranks, and must not change on some ranks of the job alone. So the name has a number that the ranks of
+    `parent` agree on.
+    """
     if "use_local_synchronization" not in inspect.signature(dist.new_group).parameters:
         raise NotImplementedError(f"pith_torch: a group of some ranks needs torch 2.1, got {torch.__version__}")
-    return dist.new_group(ranks, timeout, backend, use_local_synchronization=True)
+    global numbers
+    number = max(gathered(next(numbers), parent))
+    numbers = itertools.count(number + 1)
+    world = dist.distributed_c10d._world
+    before, world.group_count = world.group_count, number
+    try:
+        return dist.new_group(ranks, timeout, backend, use_local_synchronization=True)
+    finally:
+        world.group_count = before
 
 
 def same_ranks(group, timeout):
     """A new process group with the ranks and the backend of a group."""
     if group is None or group is dist.group.WORLD:
         return dist.new_group(timeout=timeout)
-    return new_group(dist.get_process_group_ranks(group), timeout, dist.get_backend(group))
+    return new_group(dist.get_process_group_ranks(group), timeout, dist.get_backend(group), group)
 
 
 class ProcessGroup:
@@ -126,14 +149,24 @@ class ProcessGroup:
             value, error = call(), None
         except Exception as raised:
             value, error = None, raised
-        errors = [None] * self.size
-        dist.all_gather_object(errors, error and str(error), group=self.collectives.group)
+        errors = gathered(error and str(error), self.collectives.group)
         if error is not None:
             raise error
         for rank, text in enumerate(errors):
             if text is not None:
                 raise ValueError(f"pith_torch: rank {rank} failed: {text}")
         return value
+
+    def require_equal(self, values):
+        """Raises ValueError on all ranks if one of a rank's named values differs."""
+        first, *others = gathered(values, self.collectives.group)
+        for rank, its in enumerate(others, 1):
+            for name, value in its.items():
+                if value != first[name]:
+                    raise ValueError(f"pith_torch: rank {rank} differs from rank 0 in {name}: {value}, not {first[name]}")
+
+    def close(self):
+        dist.destroy_process_group(self.collectives.group)
 
     def largest(self, values):
         """The largest value of all ranks; `values` has those of this process."""
@@ -167,6 +200,12 @@ class LocalRanks:
 
     def agree(self, call):
         return call()
+
+    def require_equal(self, values):
+        pass
+
+    def close(self):
+        self._threads.shutdown()
 
     def largest(self, values):
         return max(values)

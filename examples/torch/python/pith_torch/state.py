@@ -10,7 +10,7 @@ from . import _core
 from .device import CudaStep, cuda_exchanges, require_cuda
 from .hook import Backward
 from .ranks import LocalRanks, ProcessGroup
-from .step import EXCHANGES, Step, element_type, is_dense
+from .step import EXCHANGES, Step, element_type
 
 KEYS = {"rank", "ranks", "scale", "bytes"}  # of a saved state
 TIMEOUT = datetime.timedelta(minutes=30)
@@ -37,8 +37,10 @@ class State:
     CUDA device, and have elements of float32, bfloat16 or float16. A gradient with rows x columns is compressed as a
     matrix; a convolution has one row per output channel.
 
-    If a gradient of any rank is not finite, all means of the step are NaN on all ranks, and all residuals and other
-    states stay as they were before the step.
+    If a gradient of any rank or a mean is not finite, all means of the step are NaN on all ranks, and all residuals and
+    other states stay as they were before the step.
+
+    A State with a process group makes a group of its own, with threads and sockets. close() ends it.
     """
 
     def __init__(self, group, codec, named_parameters, *, scaler=None, seed=0, bucket_bytes=None, timeout=TIMEOUT):
@@ -46,22 +48,31 @@ class State:
         self.device = device_of(named_parameters)
         made = isinstance(group, (LocalRanks, ProcessGroup))
         self._ranks = group if made else ProcessGroup(group, timeout, self.device)
-        self._scaler, self._scale = scaler, None
-        parameters = self._ranks.agree(lambda: self._described(codec, named_parameters))
+        self._scaler, self._scale = scaler, 1.0
+        parameters = self._ranks.agree(lambda: self._described(codec, named_parameters, seed, bucket_bytes))
+        self._ranks.require_equal({"has a scaler": scaler is not None, "timeout": timeout})
         make, self._make_step = makers(self.dtype, self.device)
         communicators = self._ranks.communicators(self.device)
         options = {"seed": seed, "bucket_bytes": bucket_bytes, "keeps_last_state": True}
         self._exchanges = self._ranks.each(lambda i: make(communicators[i], parameters, **options))
         self._backward = None if isinstance(group, LocalRanks) else Backward(self)
 
-    def _described(self, codec, named):
+    def _described(self, codec, named, seed, bucket_bytes):
+        require_type("seed", seed, int)
+        require_type("bucket_bytes", bucket_bytes, (int, type(None)))
         for name, p in named:
             require_supported(name, p, self.device)
+        require_distinct([name for name, _ in named], [id(p) for _, p in named])
         self.names = [name for name, _ in named]
         self.parameters = [p for _, p in named]
         self.dtype = element_type(p.dtype for p in self.parameters)
         policy = codec if callable(codec) else lambda name, shape: codec
-        return [_core.Parameter(name, *rows_and_columns(p.shape), policy(name, p.shape)) for name, p in named]
+        texts = [require_type("codec", policy(name, p.shape), str) for name, p in named]
+        return [_core.Parameter(name, *rows_and_columns(p.shape), text) for (name, p), text in zip(named, texts)]
+
+    def close(self):
+        """Ends the process group of this State, which must not be used afterwards. All ranks call it."""
+        self._ranks.close()
 
     # A step.
 
@@ -74,6 +85,7 @@ class State:
 
     def all_reduce_mean(self, gradients):
         """Replaces gradients, one tensor per parameter, by their means. With LocalRanks: gradients[rank]."""
+        self._abandon_backward()
         gradients = gradients if isinstance(self._ranks, LocalRanks) else [gradients]
         require_count("ranks", len(self._exchanges), len(gradients))
         for of_rank in gradients:
@@ -97,12 +109,15 @@ class State:
                 step.restore()
 
     def _follow_scaler(self):
-        if self._scaler is None:
-            return
-        scale = self._scaler.get_scale()
-        if self._scale is not None and scale != self._scale:
+        scale = 1.0 if self._scaler is None else self._scaler.get_scale()
+        if scale != self._scale:
             self.rescale(scale / self._scale)
         self._scale = scale
+
+    def _abandon_backward(self):
+        """Abandons the step of a backward pass that raised an error."""
+        if self._backward is not None:
+            self._backward.abandon()
 
     def rescale(self, factor):
         """Multiplies all residuals. All ranks call rescale() when the loss scale or the learning rate changes."""
@@ -117,7 +132,8 @@ class State:
 
     def state_dict(self):
         """The state of this rank; with LocalRanks, a list of the states of all ranks. All ranks save after the same step,
-        and each rank saves its own state."""
+        and each rank saves its own state. After a step that failed, the state is that before the step."""
+        self._abandon_backward()
         return self._per_rank(lambda rank, exchange: {
             "rank": rank, "ranks": self._ranks.size, "scale": self._scale, "bytes": uint8_tensor(exchange.save())})
 
@@ -125,21 +141,24 @@ class State:
         """Restores states; all ranks call it. `saved` is the state that this rank saved, or a list of the states that all
         ranks saved. With a list, the number of ranks may have changed. If a rank raises an error, all ranks do, and keep
         their states."""
-        before, loaded = [exchange.save() for exchange in self._exchanges], []
+        self._abandon_backward()
+        before, loaded = [], []
         try:
-            self._scale = self._ranks.agree(lambda: self._load(saved, loaded))
+            self._scale = self._ranks.agree(lambda: self._load(saved, before, loaded))
         except Exception:
             for i in loaded:
                 self._exchanges[i].load(before[i])
             raise
 
-    def _load(self, saved, loaded):
-        """Returns the loss scale of the saved states. Adds each rank whose state has been loaded to `loaded`."""
+    def _load(self, saved, before, loaded):
+        """Returns the loss scale of the saved states. Adds the present states to `before`, and each rank whose state has
+        been loaded to `loaded`."""
+        before += [exchange.save() for exchange in self._exchanges]
         states = [saved] if isinstance(saved, dict) else saved
         if not states or not all(isinstance(state, dict) and state.keys() == KEYS for state in states):
             raise ValueError(f"pith_torch: load_state_dict needs what state_dict() returned, got {type(saved).__name__}")
         states = sorted(states, key=lambda state: state["rank"])
-        old = [state["bytes"].numpy().tobytes() for state in states]
+        old = [state["bytes"].cpu().numpy().tobytes() for state in states]
         size = self._ranks.size
         if isinstance(saved, dict):
             new = old
@@ -154,7 +173,7 @@ class State:
             loaded.append(i)
 
         self._ranks.each(load)
-        return states[0]["scale"]
+        return 1.0 if states[0]["scale"] is None else states[0]["scale"]
 
     def fed_back(self, name):
         """A copy of what feedback keeps for a parameter (pith::fed_back): with ef(...), the residual; without feedback, no
@@ -166,7 +185,7 @@ class State:
 
     def report(self):
         """Bytes and times of the last step: one dict per parameter and one for all (pith/exchange/report_lines.hpp)."""
-        return self._per_rank(lambda rank, exchange: [json.loads(line) for line in exchange.report().splitlines()])
+        return self._per_rank(lambda rank, exchange: [json.loads(line) for line in exchange.report().strip("\n").split("\n")])
 
     def trace(self):
         """When each bucket was encoded, sent and decoded since the last call, in Chrome's trace format. "began" is the
@@ -198,12 +217,29 @@ def require_count(what, expected, got):
         raise ValueError(f"pith_torch: expected {expected} {what}, got {got}")
 
 
+def require_type(what, value, expected):
+    if not isinstance(value, expected):
+        raise TypeError(f"pith_torch: {what} must be {expected}, got {value!r}")
+    return value
+
+
+def require_distinct(names, parameters):
+    for what, values in (("name", names), ("parameter", parameters)):
+        seen = set()
+        for name, value in zip(names, values):
+            if value in seen:
+                raise ValueError(f'pith_torch: named_parameters must have each {what} once, got "{name}" again')
+            seen.add(value)
+
+
 def require_gradient(name, parameter, gradient):
+    if gradient is None:
+        raise ValueError(f'pith_torch: the gradient of "{name}" must be a tensor, got None')
     found, expected = ((x.layout, x.dtype, tuple(x.shape), x.device) for x in (gradient, parameter))
     if found != expected:
         raise ValueError(f'pith_torch: the gradient of "{name}" must be {describe(*expected)}, got {describe(*found)}')
-    if gradient.numel() > 0 and not is_dense(gradient):
-        raise ValueError(f'pith_torch: the gradient of "{name}" must have no gaps in memory, got strides {gradient.stride()}')
+    if any(stride == 0 and count > 1 for stride, count in zip(gradient.stride(), gradient.shape)):
+        raise ValueError(f'pith_torch: elements of the gradient of "{name}" share memory, got strides {gradient.stride()}')
 
 
 def describe(layout, dtype, shape, device):
@@ -229,6 +265,7 @@ def require_supported(name, parameter, device):
 
 
 def rows_and_columns(shape):
-    """The shape of a matrix; a vector has one row."""
-    rows = shape[0] if len(shape) > 1 else 1
-    return rows, math.prod(shape) // max(rows, 1)
+    """The shape of a matrix; a vector and an empty parameter have one row."""
+    size = math.prod(shape)
+    rows = shape[0] if len(shape) > 1 and size > 0 else 1
+    return rows, size // rows

@@ -14,26 +14,16 @@ def element_type(dtypes):
     return torch.bfloat16 if set(dtypes) == {torch.bfloat16} else torch.float32
 
 
-def is_dense(gradient):
-    """Whether the elements fill a part of memory without gaps, in any order of the dimensions."""
-    size = 1
-    for stride, count in sorted(zip(gradient.stride(), gradient.shape)):
-        if count != 1 and stride != size:
-            return False
-        size *= count
-    return True
-
-
-def flat(gradient):
-    """The elements of a dense gradient in the order of memory, without a copy."""
-    return gradient.detach().as_strided((gradient.numel(),), (1,))
+def is_finite(values):
+    return values.numel() == 0 or math.isfinite(torch.linalg.vector_norm(values, math.inf))
 
 
 class Step:
     """A step of one rank.
 
-    A gradient with other elements than the exchange's is copied. A gradient that is not finite is replaced by zeros, so
-    that no NaN reaches a codec's state before restore().
+    The exchange reads the elements of a gradient in the order of its indices. A gradient with another order in memory, or
+    with other elements than the exchange's, is copied. A gradient that is not finite is replaced by zeros, so that no NaN
+    reaches a codec's state before restore().
     """
 
     is_finite = True
@@ -50,30 +40,34 @@ class Step:
             self._add(parameter, gradient)
 
     def _add(self, parameter, gradient):
-        values = flat(gradient)
-        self.gradients.append(values)
-        self._replace_non_finite(values)
-        if values.dtype != self._dtype:
-            copy = values.to(self._dtype)
-            self._copies.append((values, copy))
-            values = copy
-        self._exchange.ready(parameter, values)
+        gradient = gradient.detach()
+        self.gradients.append(gradient)
+        self._replace_non_finite(gradient)
+        values = gradient.to(self._dtype).contiguous()
+        if values.data_ptr() != gradient.data_ptr():
+            self._copies.append((gradient, values))
+        self._exchange.ready(parameter, values.view(-1))
 
-    def _replace_non_finite(self, values):
-        if not math.isfinite(torch.linalg.vector_norm(values, math.inf) if values.numel() else 0):
+    def _replace_non_finite(self, gradient):
+        if not is_finite(gradient):
             self.is_finite = False
-            values.zero_()
+            gradient.zero_()
 
     def wait(self):
         self._exchange.wait()
-        for values, copy in self._copies:
-            values.copy_(copy)
+        for gradient, copy in self._copies:
+            gradient.copy_(copy)
+        self._look_for_overflow()
+
+    def _look_for_overflow(self):
+        """A mean of finite gradients may be infinite, if its type is narrower than the exchange's or the codec's is."""
+        self.is_finite = self.is_finite and all(is_finite(gradient) for gradient in self.gradients)
 
     def restore(self):
-        """Undoes a step in which the gradients of a rank were not finite: after wait()."""
+        """Undoes a step in which a gradient of a rank or a mean was not finite: after wait()."""
         self._exchange.load(self._exchange.save(1))
-        for values in self.gradients:
-            values.fill_(math.nan)
+        for gradient in self.gradients:
+            gradient.fill_(math.nan)
 
     def abandon(self):
         self._exchange.abandon()
