@@ -24,8 +24,8 @@ constexpr bool serves_all_types = pith::codec<C, float, E>&& pith::codec<C, doub
     pith::codec<C, pith::bfloat16, E>;
 
 /// The stages whose sums are not exact in double, so that contraction changes them.
-constexpr std::string_view rounding_forms[] = {"terngrad", "qsgd<Bits>", "summed_terngrad", "trits(stage)",
-                                               "damped(stage)"};
+constexpr std::string_view rounding_forms[] = {"terngrad",     "qsgd<Bits>", "summed_terngrad",
+                                               "trits(stage)", "eden<Bits>", "damped(stage)"};
 
 bool rounds(std::string_view form) { return std::ranges::find(rounding_forms, form) != std::end(rounding_forms); }
 

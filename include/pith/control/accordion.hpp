@@ -67,12 +67,12 @@ class accordion {
     for (auto const energy : seen.gradients) all += energy;
     is_blind_ = !std::isfinite(all);
     ++steps_;
-    has_noted_ = has_noted_ || !is_blind_;
+    if (is_blind_) ++blind_steps_;
     for (std::size_t i = 0; i < norms && !is_blind_; ++i)
       note(regimes_[i], options_.is_of_model ? all : seen.gradients.data()[i]);
     if (steps_ % options_.interval == 0) {
       for (auto& r : regimes_) compare(r);
-      has_noted_ = false;
+      blind_steps_ = 0;
     }
     note_learning_rate(seen.learning_rate);
   }
@@ -84,14 +84,14 @@ class accordion {
 
   std::vector<std::byte> save() const {
     auto all = regimes_;
-    all.push_back({learning_rate_, has_noted_ ? 1.0 : 0.0, steps_, is_blind_ ? 1u : 0u});
+    all.push_back({learning_rate_, blind_steps_, steps_, is_blind_ ? 1u : 0u});
     return saved_bytes(all.data(), all.size());
   }
   void load(span<std::byte const> saved) {
     auto all = loaded_values<regime>("accordion", saved);
     detail::require(!all.empty(), "accordion::load: the state must have at least ", sizeof(regime), " bytes, got 0");
     learning_rate_ = all.back().sum;
-    has_noted_ = all.back().last != 0;
+    blind_steps_ = all.back().last;
     steps_ = all.back().seen;
     is_blind_ = all.back().is_critical != 0;
     all.pop_back();
@@ -117,7 +117,7 @@ class accordion {
     ++of.seen;
   }
   void compare(regime& of) const {
-    if (!has_noted_) return;
+    if (of.seen == 0 || !(blind_steps_ < static_cast<double>(options_.interval))) return;
     auto const norm = std::sqrt(options_.smoothing == 0 ? of.sum / static_cast<double>(of.seen) : of.sum);
     of.is_critical = of.last == 0 || std::abs(of.last - norm) >= options_.change * of.last ? 1 : 0;
     of.last = norm;
@@ -128,8 +128,8 @@ class accordion {
   std::vector<regime> regimes_;
   double learning_rate_ = 0;  ///< the highest learning rate since the last fall by the fraction `fall`
   std::uint64_t steps_ = 0;
-  bool is_blind_ = false;   ///< the last step had a NaN or infinite |g|^2
-  bool has_noted_ = false;  ///< this interval has a step whose norms are in regimes_
+  double blind_steps_ = 0;  ///< this interval's steps with a NaN or infinite |g|^2
+  bool is_blind_ = false;   ///< the last step is one of them
 };
 
 static_assert(rate_controller<accordion>);

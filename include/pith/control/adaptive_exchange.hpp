@@ -126,9 +126,11 @@ class adaptive_exchange {
         exchange_(exec, comm, std::move(tensors), policy, options),
         controller_(std::move(controller)),
         codecs_(exchange_.codecs()),
+        measures_(codecs_.size()),
         choices_(codecs_.size()),
         board_(exec, codecs_.size(), comm.size()),
         is_recoverable_(options.is_recoverable) {
+    for (std::size_t i = 0; i < codecs_.size(); ++i) measures_[i] = !codecs_[i].measuring({1}).measured_rates().empty();
     require_rates();
     require_one_controller();
     if (detail::declares<R, ext::gradient_norms>) exchange_.measure_gradients(board_.squares());
@@ -353,8 +355,8 @@ class adaptive_exchange {
   }
   choice choice_of(R const& controller, std::uint64_t step, std::uint32_t tensor) const {
     if (!codecs_[tensor].has_rate()) return {};
-    auto const wanted = detail::rates_to_measure(controller, step, tensor);
-    return {controller.decide(step, tensor), codecs_[tensor].measuring(wanted).measured_rates()};
+    auto const decided = controller.decide(step, tensor);
+    return {decided, measures_[tensor] ? detail::rates_to_measure(controller, step, tensor) : rate_list()};
   }
   std::vector<choice> choices(R const& controller, std::uint64_t step) const {
     auto all = std::vector<choice>();
@@ -421,9 +423,8 @@ class adaptive_exchange {
                     "error_feedback(rated(top_k(0.1)))");
     auto is_asked = false, is_measured = false;
     for (std::uint32_t i = 0; i < codecs_.size(); ++i) {
-      auto const rates = detail::rates_to_measure(controller_, 1, i);
-      is_asked = is_asked || !rates.empty();
-      is_measured = is_measured || !codecs_[i].measuring(rates).measured_rates().empty();
+      is_asked = is_asked || !detail::rates_to_measure(controller_, 1, i).empty();
+      is_measured = is_measured || measures_[i];
     }
     detail::require(!is_asked || is_measured, "adaptive_exchange: ", controller_.name(),
                     " needs a codec that measures: write rated(c), as in error_feedback(rated(top_k(0.1)))");
@@ -442,6 +443,7 @@ class adaptive_exchange {
   exchange_type exchange_;
   R controller_;
   std::vector<codec_type> codecs_;  ///< the caller's codecs, without the chosen rates
+  std::vector<bool> measures_;      ///< whether a tensor's codec measures energies
   std::vector<choice> choices_;
   detail::step_board<E> board_;
   std::vector<rate_report> reports_;

@@ -101,10 +101,14 @@ class l_greco {
   void observe(step_report const& seen) {
     is_blind_ = false;
     for (auto const& r : seen.tensors) is_blind_ = is_blind_ || !std::isfinite(r.energy) || !std::isfinite(r.kept);
-    if (!is_blind_) note(seen);
+    if (is_blind_) {
+      ++blind_steps_;
+    } else {
+      note(seen);
+    }
     if (++steps_ % options_.interval != 0) return;
-    if (has_noted_) choose();
-    has_noted_ = false;
+    if (blind_steps_ < static_cast<double>(options_.interval)) choose();
+    blind_steps_ = 0;
     for (auto& t : trials_) t.lost = 0;
   }
   double decide(std::uint64_t, std::uint32_t tensor) const {
@@ -118,7 +122,7 @@ class l_greco {
 
   std::vector<std::byte> save() const {
     auto all = trials_;
-    all.push_back({is_blind_ ? 1.0 : 0.0, 0, steps_, has_noted_ ? 1u : 0u, 0});
+    all.push_back({is_blind_ ? 1.0 : 0.0, blind_steps_, steps_, 0, 0});
     return saved_bytes(all.data(), all.size());
   }
   void load(span<std::byte const> saved) {
@@ -130,7 +134,7 @@ class l_greco {
     require_trials(all);
     trials_ = std::move(all);
     is_blind_ = rest.rate != 0;
-    has_noted_ = rest.tensor != 0;
+    blind_steps_ = rest.lost;
     steps_ = rest.bytes;
   }
 
@@ -155,7 +159,6 @@ class l_greco {
   }
 
   void note(step_report const& seen) {
-    has_noted_ = true;
     for (auto const& r : seen.tensors) {
       auto& t = trial_of(r);
       t.lost += std::max(0.0, r.energy - r.kept);
@@ -209,8 +212,8 @@ class l_greco {
   l_greco_options options_;
   std::vector<trial> trials_;  ///< in ascending order of tensors
   std::uint64_t steps_ = 0;
-  bool is_blind_ = false;   ///< the last step had a NaN or infinite energy
-  bool has_noted_ = false;  ///< this interval has a step whose errors are in trials_
+  double blind_steps_ = 0;  ///< this interval's steps with a NaN or infinite energy
+  bool is_blind_ = false;   ///< the last step is one of them
 };
 
 static_assert(rate_controller<l_greco>);
