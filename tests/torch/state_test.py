@@ -267,7 +267,7 @@ def test_a_mean_that_overflows_changes_no_state(codec, dtype):
 
 
 class Scale:
-    """A GradScaler, as far as State knows it."""
+    """The part of GradScaler that State calls."""
 
     def __init__(self, scale):
         self.scale = scale

@@ -149,7 +149,7 @@ class adaptive_exchange {
   std::vector<codec_type> const& codecs() const { return exchange_.codecs(); }
   std::uint64_t size() const { return exchange_.size(); }
 
-  /// The number of steps that have begun. Skipped and abandoned steps do not count.
+  /// The number of steps that have begun. Skipped steps do not count.
   std::uint64_t steps() const { return is_prepared_ ? step_ - 1 : step_; }
 
   /// Sets the learning rate of all later steps, which must be equal on all ranks. The controller receives it in the

@@ -80,7 +80,7 @@ struct eden_rule : norm_terms<norm::l2> {
 ///   emits       n symbols of Bits bits, in which the highest bit is the sign and 0 counts as positive; side information:
 ///               one scale per bucket (for double, rounded up to 29 bits)
 ///   requires    a bucket size of 0 (the whole tensor) or a multiple of 8; the default is 256, the tile of hadamard
-///   complexity  one division and Bits - 1 table lookups per element
+///   complexity  one division and 2^(Bits-1) - 1 comparisons per element
 ///   on NaN      a bucket that contains NaN or infinity decodes to NaN. Elements larger than a half of the largest finite
 ///               number of their type may decode to infinity, and their bucket to NaN
 ///   properties  contractive; reproducible, for double only if sums are compiled without fused multiply-add, because
@@ -92,8 +92,7 @@ struct eden_rule : norm_terms<norm::l2> {
 ///               (1, 0.9, 0, ...) the bias of 1 bit is 0.9 |x|. Two rotations, `hadamard() | hadamard() | eden<1>()`,
 ///               reduce it to 0.02 |x|
 ///   reference   Vargaftik, Ben Basat, Portnoy, Mendelson, Ben-Itzhak and Mitzenmacher, EDEN, ICML 2022; for 1 bit: DRIVE,
-///               NeurIPS 2021. There the scale follows from all symbols of a tile; here it is known before coding, which
-///               increases the squared error by at most 1 %
+///               NeurIPS 2021. There the scale follows from all symbols of a tile; here it is known before coding
 template <int Bits>
 class eden : public scalar_quantizer<detail::eden_rule<Bits>> {
   static_assert(1 <= Bits && Bits <= 8, "pith: eden<Bits> needs 1 <= Bits <= 8");

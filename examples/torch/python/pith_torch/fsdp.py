@@ -110,21 +110,21 @@ class ReduceScatter:
 
     def fed_back(self):
         """A copy of the residual, which has one element per element of the module's vector."""
-        return self._made().fed_back("module")
+        return self._required_state().fed_back("module")
 
     def report(self):
         """Bytes and times of the last call: as State.report()."""
-        return self._made().report()
+        return self._required_state().report()
 
-    def _made(self):
+    def _required_state(self):
         if self._state is None:
             raise RuntimeError("pith_torch: ReduceScatter has no state before the first backward pass of its module")
         return self._state
 
 
 def shard_elements(module):
-    """The elements of a rank's shard of an FSDP module if all its parameters have gradients, or None if this torch does
-    not tell them."""
+    """The number of elements in a rank's shard of an FSDP module in which all parameters have gradients. None if this
+    version of torch lacks the sizes, or if the module has several groups of parameters."""
     try:
         (group,) = module._get_fsdp_state()._fsdp_param_groups
         return sum(p.padded_sharded_param_size.numel() for p in group.fsdp_params if p.sharded_param.requires_grad)

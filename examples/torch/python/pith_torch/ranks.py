@@ -96,11 +96,11 @@ numbers = itertools.count(1 << 32)  # torch's own numbers of groups are smaller
 
 
 def new_group(ranks, timeout, backend, parent):
-    """A process group of these ranks, of which only the ranks of `parent` know.
+    """A process group of these ranks. All ranks of `parent` call new_group(), each with the ranks of its own new group.
 
     torch names a group by its ranks and by the number of groups that this process has made. This number must be equal on
-    the group's ranks, and must not change on some ranks of the job alone. So the name has a number that the ranks of
-    `parent` agree on.
+    all ranks of the group. If it grew on only a part of the job's ranks, a later group of all ranks would have different
+    names. So new_group() puts a number of its own in its place for the call: the largest one that a rank of `parent` has.
     """
     if "use_local_synchronization" not in inspect.signature(dist.new_group).parameters:
         raise NotImplementedError(f"pith_torch: a group of some ranks needs torch 2.1, got {torch.__version__}")
