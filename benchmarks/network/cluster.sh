@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
 # benchmarks/network/cluster.sh — hosts on one Linux machine, each with a link of a given rate.
 #
-#   cluster.sh run HOSTS RATE PROGRAM ARGUMENT...   makes the hosts, runs an MPI program on them, one rank each, and
-#                                                   removes them; RATE as 10mbit, 1gbit, or none for no limit
-#   cluster.sh up HOSTS RATE                        makes the hosts,
+#   cluster.sh run HOSTS LINK PROGRAM ARGUMENT...   makes the hosts, runs an MPI program on them, one rank each, and
+#                                                   removes them
+#   cluster.sh up HOSTS LINK                        makes the hosts,
 #   cluster.sh on HOST COMMAND...                   runs a command on a host,
+#   cluster.sh probe                                prints the round trip and the rate from host 0 to host 1,
 #   cluster.sh cut HOST                             takes a host's link down,
 #   cluster.sh down                                 removes them
 #   cluster.sh check                                returns whether hosts can be made
 #
+# LINK is a rate: 10mbit, 1gbit, or none for no limit; or a rate and a round trip: 100mbit+20ms.
+#
 # A host is a network namespace with an interface eth0. A bridge in a separate namespace connects the hosts, so the
-# machine's network stays unchanged. The script makes and removes only namespaces called pith-host<N> and pith-bridge.
-# It needs root, ip, tc and Open MPI. If one is missing it prints so and returns 77.
+# machine's network stays unchanged. With a round trip, delay_switch.cpp takes the place of the bridge. The script makes
+# and removes only namespaces called pith-host<N> and pith-bridge. It needs root, ip, tc and Open MPI; for round trips,
+# also a C++ compiler and /dev/net/tun; `probe` needs python3. If a tool is missing it prints so and returns 77.
 set -euo pipefail
 
 subnet=10.83.0
@@ -32,7 +36,7 @@ require() {
 }
 
 bits() {
-  [[ $1 =~ ^([1-9][0-9]*)([kmg])bit$ ]] || fail "a rate is like 100mbit, 1gbit or none, not $1"
+  [[ $1 =~ ^([1-9][0-9]*)([kmg])bit$ ]] || fail "a link is like 100mbit, 100mbit+20ms, 1gbit or none, not $1"
   case ${BASH_REMATCH[2]} in
     k) echo $((BASH_REMATCH[1] * 1000)) ;;
     m) echo $((BASH_REMATCH[1] * 1000000)) ;;
@@ -53,43 +57,111 @@ limit() {
     limit $((burst + $(largest $((rate / 8 / 20)) 1048576)))
 }
 
-# Reno uses the full rate of a token bucket, unlike other algorithms. Buffers of fixed size make runs reproducible.
+# set_tcp HOST BYTES : Reno uses the full rate of a token bucket, unlike other algorithms. Buffers of fixed size make runs
+# reproducible.
 set_tcp() {
   in_host "$1" sh -c 'cd /proc/sys/net/ipv4 && echo reno > tcp_congestion_control &&
-    echo 4096 524288 524288 > tcp_rmem && echo 4096 262144 524288 > tcp_wmem'
+    echo 4096 $0 $0 > tcp_rmem && echo 4096 $(($0 / 2)) $0 > tcp_wmem' "$2"
 }
 
 add_host() {
   ip netns add "pith-host$1"
   ip -n "pith-host$1" link set lo up
+}
+
+connect_to_bridge() {
   ip -n "pith-host$1" link add eth0 type veth peer name "port$1" netns pith-bridge
   ip -n "pith-host$1" address add "$(address "$1")/24" dev eth0
   ip -n pith-bridge link set "port$1" master bridge
-  set_tcp "$1"
+  set_tcp "$1" 524288
   limit "pith-host$1" eth0 "$2"        # what it sends
   limit pith-bridge "port$1" "$2"      # what it receives
   ip -n "pith-host$1" link set eth0 up
   ip -n pith-bridge link set "port$1" up
 }
 
+rate_of() { echo "${1%+*}"; }
+
+# round_trip_of LINK : in milliseconds; nothing for a link without one.
+round_trip_of() {
+  [[ $1 == *+* ]] || return 0
+  [[ $1 =~ \+([1-9][0-9]*)ms$ ]] || fail "a round trip is like 20ms, not ${1#*+}"
+  echo "${BASH_REMATCH[1]}"
+}
+
+probe() {
+  local program port=29400
+  program=$(dirname "${BASH_SOURCE[0]}")/probe.py
+  command -v python3 >/dev/null || skip "needs python3"
+  in_host 1 python3 "$program" serve "$(address 1)" $port &
+  in_host 0 python3 "$program" measure "$(address 1)" $port 3
+  wait
+}
+
 # Checks before any namespace is made or removed.
 check_arguments() {
+  local rate
   [[ $1 =~ ^[0-9]+$ ]] && (($1 >= 1 && $1 <= 64)) || fail "1 to 64 hosts, not $1"
-  [[ $2 == none ]] || bits "$2" >/dev/null
+  rate=$(rate_of "$2")
+  [[ $rate == none ]] || bits "$rate" >/dev/null
+  round_trip_of "$2" >/dev/null
   [[ -z $(namespaces) ]] || fail "there are hosts already: remove them with 'cluster.sh down'"
 }
 
 up() {
+  local host round_trip
+  for ((host = 0; host < $1; ++host)); do add_host "$host"; done
+  round_trip=$(round_trip_of "$2")
+  if [[ -n $round_trip ]]; then
+    up_switch "$1" "$(rate_of "$2")" "$round_trip"
+  else
+    up_bridge "$1" "$2"
+  fi
+}
+
+up_bridge() {
   local host
   ip netns add pith-bridge
   ip -n pith-bridge link set lo up
   ip -n pith-bridge link add bridge type bridge stp_state 0 forward_delay 0
   ip -n pith-bridge link set bridge up
-  for ((host = 0; host < $1; ++host)); do add_host "$host" "$2"; done
+  for ((host = 0; host < $1; ++host)); do connect_to_bridge "$host" "$2"; done
+}
+
+switch=${TMPDIR:-/tmp}/pith-delay_switch
+
+build_switch() {
+  local source
+  source=$(dirname "${BASH_SOURCE[0]}")/delay_switch.cpp
+  [[ $switch -nt $source ]] || "${CXX:-g++}" -std=c++20 -O2 "$source" -o "$switch"
+}
+
+# up_switch HOSTS RATE ROUND_TRIP : TCP's buffers hold twice what a link carries during a round trip, and at least
+# 512 KiB, because larger ones overflow the queues of the devices.
+up_switch() {
+  local host rate=0 buffer names=()
+  build_switch
+  [[ $2 == none ]] || rate=$(bits "$2")
+  buffer=$(largest $((rate / 8 * $3 * 2 / 1000)) 524288)
+  for ((host = 0; host < $1; ++host)); do names+=("pith-host$host"); done
+  : > "$switch.log"
+  setsid "$switch" "$(awk "BEGIN { print $rate / 1e6 }")" "$3" "${names[@]}" > "$switch.log" 2>&1 < /dev/null &
+  echo $! > "$switch.pid"
+  timeout 5 sh -c 'until [ -s "$0" ]; do sleep 0.1; done' "$switch.log" || true
+  if [[ $(< "$switch.log") != ready ]]; then cat "$switch.log" >&2; return 1; fi
+  for ((host = 0; host < $1; ++host)); do
+    set_tcp "$host" "$buffer"
+    ip -n "pith-host$host" address add "$(address "$host")/24" dev eth0
+    ip -n "pith-host$host" link set eth0 mtu 1500 txqueuelen 5000 up
+  done
 }
 
 down() {
   local name
+  if [[ -e $switch.pid ]]; then
+    kill "$(cat "$switch.pid")" 2>/dev/null || true
+    rm "$switch.pid"
+  fi
   for name in $(namespaces); do
     ip netns pids "$name" | xargs --no-run-if-empty kill 2>/dev/null || true
     ip netns delete "$name"
@@ -125,13 +197,13 @@ launch() {
 }
 
 run() {
-  local hosts=$1 rate=$2
+  local hosts=$1 link=$2
   shift 2
-  check_arguments "$hosts" "$rate"
+  check_arguments "$hosts" "$link"
   work=$(mktemp --directory)
   trap 'down; rm -r "$work"' EXIT
   trap 'exit 130' INT TERM
-  up "$hosts" "$rate"
+  up "$hosts" "$link"
   launch "$work" "$hosts" "$@" & wait $!  # so that a signal is heard at once
 }
 
@@ -144,6 +216,7 @@ case $command in
   run) (($# >= 3)) || usage; run "$@" ;;
   up) (($# == 2)) || usage; check_arguments "$@"; trap 'down' ERR; up "$@" ;;
   on) (($# >= 2)) || usage; in_host "$@" ;;
+  probe) (($# == 0)) || usage; probe ;;
   cut) (($# == 1)) || usage; ip -n "pith-host$1" link set eth0 down ;;
   down) down ;;
   *) usage ;;

@@ -19,11 +19,29 @@ skip() { echo "skipped: needs $1"; exit 77; }
 for tool in ip tc mpirun unshare setpriv; do command -v $tool >/dev/null || skip $tool; done
 refuses 77 'skipped: needs root' "${as_nobody[@]}" ./cluster.sh run 2 100mbit true
 refuses 77 'skipped: needs root' "${as_nobody[@]}" ./run.sh --quick
-refuses 2 'cluster.sh run HOSTS RATE' ./cluster.sh
+refuses 2 'cluster.sh run HOSTS LINK' ./cluster.sh
 refuses 2 'run.sh --quick' ./run.sh --slowly
 if ./cluster.sh check 2>/dev/null; then
   before=$(ip netns list)
   refuses 1 'not 100' ./cluster.sh run 2 100 true
   refuses 1 '1 to 64 hosts, not 65' ./cluster.sh run 65 100mbit true
+  refuses 1 'like 20ms, not 20' ./cluster.sh run 2 100mbit+20 true
   [[ $(ip netns list) == "$before" ]]
+fi
+
+# measures LINK PATTERN : what `cluster.sh probe` prints of a link.
+measures() {
+  local said
+  ./cluster.sh up 2 "$1"
+  trap './cluster.sh down' EXIT
+  said=$(./cluster.sh probe)
+  ./cluster.sh down
+  [[ $said =~ $2 ]] && return
+  echo "expected $2 on a link of $1, got \"$said\""
+  exit 1
+}
+
+if ./cluster.sh check 2>/dev/null && command -v python3 >/dev/null; then
+  measures 100mbit '^round trip 0\.[0-9]+ ms, stream [0-9.]+ Mbit/s$'
+  if [[ -e /dev/net/tun ]]; then measures 100mbit+20ms '^round trip 2[0-9]\.[0-9]+ ms, stream [0-9.]+ Mbit/s$'; fi
 fi
