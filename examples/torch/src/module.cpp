@@ -49,6 +49,7 @@ nb::bytes reshard(std::vector<nb::bytes> const& states, unsigned ranks, unsigned
 
 NB_MODULE(_core, m) {
   using namespace pith_torch;
+  nb::set_leak_warnings(false);  // an exception that ends the program keeps objects alive
   nb::class_<pith::any_communicator>(m, "Communicator");
   nb::class_<local_group>(m, "LocalGroup")
       .def(nb::init<unsigned>(), "size"_a)

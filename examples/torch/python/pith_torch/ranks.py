@@ -169,10 +169,12 @@ class ProcessGroup:
         dist.destroy_process_group(self.collectives.group)
 
     def largest(self, values):
-        """The largest value of all ranks; `values` has those of this process."""
-        largest = torch.tensor([max(values)], dtype=torch.float32, device=self.collectives.device)
-        self.collectives.all_reduce(largest, "max").wait()
-        return largest.item()
+        """The largest value of all ranks; `values` has those of this process. An all-to-all takes one latency, where an
+        all-reduce on gloo takes 2 (ranks - 1)."""
+        mine = torch.full((self.size,), max(values), dtype=torch.float32, device=self.collectives.device)
+        all = torch.empty_like(mine)
+        self.collectives.all_to_all(mine, all).wait()
+        return all.max().item()
 
 
 class LocalRanks:

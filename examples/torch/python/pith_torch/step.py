@@ -15,7 +15,8 @@ def element_type(dtypes):
 
 
 def is_finite(values):
-    return values.numel() == 0 or math.isfinite(torch.linalg.vector_norm(values, math.inf))
+    """The sum of squares is vectorised, unlike the largest value, but it can overflow."""
+    return values.numel() == 0 or any(math.isfinite(torch.linalg.vector_norm(values, order)) for order in (2, math.inf))
 
 
 class Step:
