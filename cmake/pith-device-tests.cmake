@@ -4,9 +4,9 @@
 #   pith_add_device_mutants()           faults in device code that tests/device/team.cu and ties.cu must notice; long.
 #                                       The default tier checks that each still has its place
 #
-# A family is one program. In the emulator its PTX alone is made, of float and bfloat16, and races of all memory are looked
-# for. In the long tier it runs again of every element type, for another architecture and in other modes, and ptxas compiles
-# its kernels: none may spill registers.
+# A family is one program. In the emulator its PTX alone is made, of float, and races of all memory are looked for. In the
+# long tier it runs again of every element type, for another architecture and in other modes, and ptxas compiles its
+# kernels: none may spill registers.
 
 set(pith_mode_fused PITH_EMULATOR_FUSE=1)
 set(pith_mode_mixed PITH_EMULATOR_ORDER=7 PITH_EMULATOR_RESIDENT=4 PITH_EMULATOR_QUANTUM=97)
@@ -21,7 +21,7 @@ function(pith_add_device_tests)
     pith_build_with(gpu device_${family})
     pith_build_with(device device_${family})
     if(pith_emulates_cuda)
-      target_compile_definitions(device_${family} PRIVATE PITH_TEST_FEW_ELEMENTS)
+      target_compile_definitions(device_${family} PRIVATE PITH_TEST_FLOAT_ONLY)
       pith_device_program(device_${family}_80 ${family})
       set_target_properties(device_${family}_80 PROPERTIES CUDA_ARCHITECTURES 80-virtual)
       pith_build_with(long device_${family}_80)
