@@ -266,6 +266,15 @@ def test_a_mean_that_overflows_changes_no_state(codec, dtype):
     assert spoilt > 0
 
 
+@pytest.mark.parametrize("dtype, large", [(torch.float32, 1e38), (torch.bfloat16, 1e38), (torch.float16, 6e4)])
+def test_gradients_whose_squares_overflow_are_finite(dtype, large):
+    state = local_state("identity", nn.Parameter(torch.zeros(300, dtype=dtype)))
+    gradients = [[torch.full((300,), large, dtype=dtype)] for _ in range(2)]
+    state.all_reduce_mean(gradients)
+    for (mean,) in gradients:
+        assert torch.equal(mean, torch.full((300,), large, dtype=dtype))
+
+
 class Scale:
     """The part of GradScaler that State calls."""
 
