@@ -93,9 +93,9 @@ probe() {
   local program port=29400
   program=$(dirname "${BASH_SOURCE[0]}")/probe.py
   command -v python3 >/dev/null || skip "needs python3"
-  in_host 1 python3 "$program" serve "$(address 1)" $port &
-  in_host 0 python3 "$program" measure "$(address 1)" $port 3
-  wait
+  in_host 1 timeout 30 python3 "$program" serve "$(address 1)" $port &
+  in_host 0 timeout 30 python3 "$program" measure "$(address 1)" $port 3
+  wait $!
 }
 
 # Checks before any namespace is made or removed.
@@ -110,8 +110,9 @@ check_arguments() {
 
 up() {
   local host round_trip
-  for ((host = 0; host < $1; ++host)); do add_host "$host"; done
   round_trip=$(round_trip_of "$2")
+  [[ -z $round_trip ]] || build_switch
+  for ((host = 0; host < $1; ++host)); do add_host "$host"; done
   if [[ -n $round_trip ]]; then
     up_switch "$1" "$(rate_of "$2")" "$round_trip"
   else
@@ -128,25 +129,29 @@ up_bridge() {
   for ((host = 0; host < $1; ++host)); do connect_to_bridge "$host" "$2"; done
 }
 
-switch=${TMPDIR:-/tmp}/pith-delay_switch
+switch=/run/pith/delay_switch
 
+# Returns 77 before anything is made if a tool is missing. /run can be written by root alone.
 build_switch() {
   local source
   source=$(dirname "${BASH_SOURCE[0]}")/delay_switch.cpp
-  [[ $switch -nt $source ]] || "${CXX:-g++}" -std=c++20 -O2 "$source" -o "$switch"
+  [[ -e /dev/net/tun ]] || skip "needs /dev/net/tun"
+  mkdir -p "$(dirname "$switch")"
+  [[ $switch -nt $source ]] && return
+  command -v "${CXX:-g++}" >/dev/null || skip "needs a C++ compiler"
+  "${CXX:-g++}" -std=c++20 -O2 "$source" -o "$switch.new"
+  mv "$switch.new" "$switch"
 }
 
 # up_switch HOSTS RATE ROUND_TRIP : TCP's buffers hold twice what a link carries during a round trip, and at least
 # 512 KiB, because larger ones overflow the queues of the devices.
 up_switch() {
   local host rate=0 buffer names=()
-  build_switch
   [[ $2 == none ]] || rate=$(bits "$2")
   buffer=$(largest $((rate / 8 * $3 * 2 / 1000)) 524288)
   for ((host = 0; host < $1; ++host)); do names+=("pith-host$host"); done
   : > "$switch.log"
   setsid "$switch" "$(awk "BEGIN { print $rate / 1e6 }")" "$3" "${names[@]}" > "$switch.log" 2>&1 < /dev/null &
-  echo $! > "$switch.pid"
   timeout 5 sh -c 'until [ -s "$0" ]; do sleep 0.1; done' "$switch.log" || true
   if [[ $(< "$switch.log") != ready ]]; then cat "$switch.log" >&2; return 1; fi
   for ((host = 0; host < $1; ++host)); do
@@ -158,10 +163,7 @@ up_switch() {
 
 down() {
   local name
-  if [[ -e $switch.pid ]]; then
-    kill "$(cat "$switch.pid")" 2>/dev/null || true
-    rm "$switch.pid"
-  fi
+  pkill -f "^$switch " || true
   for name in $(namespaces); do
     ip netns pids "$name" | xargs --no-run-if-empty kill 2>/dev/null || true
     ip netns delete "$name"
@@ -214,7 +216,7 @@ require
 case $command in
   check) unshare --net true || skip "this root may make no network namespaces" ;;
   run) (($# >= 3)) || usage; run "$@" ;;
-  up) (($# == 2)) || usage; check_arguments "$@"; trap 'down' ERR; up "$@" ;;
+  up) (($# == 2)) || usage; check_arguments "$@"; trap down EXIT; up "$@"; trap - EXIT ;;
   on) (($# >= 2)) || usage; in_host "$@" ;;
   probe) (($# == 0)) || usage; probe ;;
   cut) (($# == 1)) || usage; ip -n "pith-host$1" link set eth0 down ;;

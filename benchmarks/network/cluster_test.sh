@@ -28,20 +28,3 @@ if ./cluster.sh check 2>/dev/null; then
   refuses 1 'like 20ms, not 20' ./cluster.sh run 2 100mbit+20 true
   [[ $(ip netns list) == "$before" ]]
 fi
-
-# measures LINK PATTERN : what `cluster.sh probe` prints of a link.
-measures() {
-  local said
-  ./cluster.sh up 2 "$1"
-  trap './cluster.sh down' EXIT
-  said=$(./cluster.sh probe)
-  ./cluster.sh down
-  [[ $said =~ $2 ]] && return
-  echo "expected $2 on a link of $1, got \"$said\""
-  exit 1
-}
-
-if ./cluster.sh check 2>/dev/null && command -v python3 >/dev/null; then
-  measures 100mbit '^round trip 0\.[0-9]+ ms, stream [0-9.]+ Mbit/s$'
-  if [[ -e /dev/net/tun ]]; then measures 100mbit+20ms '^round trip 2[0-9]\.[0-9]+ ms, stream [0-9.]+ Mbit/s$'; fi
-fi

@@ -5,8 +5,8 @@
 // Linux's own delays (netem) are missing in some kernels. Each namespace gets a TUN device eth0, whose address the caller
 // sets: host i has an IPv4 address that ends in i + 1. A packet leaves its sender's link after the packets before it,
 // travels for half the round trip, and arrives when the receiver's link is free. While a sender's link has 20 ms of
-// traffic to send, its packets wait in the queue of its device, as TCP expects. Prints "ready" when the devices exist,
-// and runs until it is killed. Needs root.
+// traffic to send, its packets wait in the queue of its device, as TCP expects. A receiver's link that has traffic for
+// 50 ms and 1 MiB drops packets. Prints "ready" when the devices exist, and runs until it is killed. Needs root.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/if_tun.h>
@@ -28,6 +28,7 @@
 #include <cstring>
 #include <deque>
 #include <limits>
+#include <queue>
 #include <string>
 #include <vector>
 
@@ -62,21 +63,27 @@ int open_device(std::string const& name, int home) {
 }
 
 struct packet {
-  nanoseconds arrival;
+  nanoseconds time;  // when it reaches the receiver's link, then when it has arrived
+  std::size_t to;
   std::vector<char> bytes;
+};
+struct is_later {
+  bool operator()(packet const& a, packet const& b) const { return a.time > b.time; }
 };
 
 struct host {
   int device = -1;
   nanoseconds sends_until = 0, receives_until = 0;
   bool is_read = true;
-  std::deque<packet> arriving;  // by arrival
+  std::deque<packet> arriving;  // by time
 };
 
 class network {
  public:
   network(double mbit, double round_trip_ms, std::vector<std::string> const& names)
-      : ns_per_byte_(mbit > 0 ? 8000 / mbit : 0), delay_(static_cast<nanoseconds>(round_trip_ms / 2 * 1e6)) {
+      : ns_per_byte_(mbit > 0 ? 8000 / mbit : 0),
+        delay_(static_cast<nanoseconds>(round_trip_ms / 2 * 1e6)),
+        longest_queue_(std::max(nanoseconds{50'000'000}, transfer_time(std::size_t{1} << 20))) {
     auto const home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     for (auto const& name : names) {
       hosts_.emplace_back();
@@ -91,7 +98,9 @@ class network {
     auto events = std::array<epoll_event, 64>();
     for (;;) {
       auto const n = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), -1);
+      if (n < 0 && errno != EINTR) fail("epoll_wait");
       for (int i = 0; i < n; ++i) handle(events[static_cast<std::size_t>(i)].data.u64);
+      reach();
       for (std::size_t i = 0; i < hosts_.size(); ++i) deliver(i);
       set_timer();
     }
@@ -117,7 +126,8 @@ class network {
     auto& sender = hosts_[number];
     while (sender.sends_until - now() < longest_backlog) {
       auto const size = read(sender.device, buffer_.data(), buffer_.size());
-      if (size <= 0) return;
+      if (size < 0 && errno == EAGAIN) return;
+      if (size <= 0) fail("read");
       auto const bytes = static_cast<std::size_t>(size);
       sender.sends_until = std::max(sender.sends_until, now()) + transfer_time(bytes);
       forward(sender.sends_until, bytes);
@@ -132,16 +142,25 @@ class network {
     if (bytes < header || (buffer_[0] & 0xf0) != 0x40) return;
     auto const to = static_cast<std::uint8_t>(buffer_[header - 1]) - std::size_t{1};
     if (to >= hosts_.size()) return;
-    auto& receiver = hosts_[to];
-    receiver.receives_until = std::max(sent + delay_, receiver.receives_until + transfer_time(bytes));
     auto const end = buffer_.begin() + static_cast<std::ptrdiff_t>(bytes);
-    receiver.arriving.push_back({receiver.receives_until, {buffer_.begin(), end}});
+    travelling_.push({sent + delay_, to, {buffer_.begin(), end}});
+  }
+
+  /// Packets of several senders take a receiver's link in the order in which they reach it.
+  void reach() {
+    for (auto const time = now(); !travelling_.empty() && travelling_.top().time <= time; travelling_.pop()) {
+      auto const& p = travelling_.top();
+      auto& receiver = hosts_[p.to];
+      if (receiver.receives_until - p.time > longest_queue_) continue;
+      receiver.receives_until = std::max(p.time, receiver.receives_until + transfer_time(p.bytes.size()));
+      receiver.arriving.push_back({receiver.receives_until, p.to, p.bytes});
+    }
   }
 
   void deliver(std::size_t number) {
     auto& h = hosts_[number];
     auto const time = now();
-    for (; !h.arriving.empty() && h.arriving.front().arrival <= time; h.arriving.pop_front()) {
+    for (; !h.arriving.empty() && h.arriving.front().time <= time; h.arriving.pop_front()) {
       auto const& bytes = h.arriving.front().bytes;
       [[maybe_unused]] auto const written = write(h.device, bytes.data(), bytes.size());  // a full queue drops packets
     }
@@ -151,11 +170,12 @@ class network {
     }
   }
 
-  /// The timer expires at the next arrival, or when a sender is to be read again.
+  /// The timer expires when a packet reaches a link or has arrived, or when a sender is to be read again.
   void set_timer() {
     auto next = std::numeric_limits<nanoseconds>::max();
+    if (!travelling_.empty()) next = travelling_.top().time;
     for (auto const& h : hosts_) {
-      if (!h.arriving.empty()) next = std::min(next, h.arriving.front().arrival);
+      if (!h.arriving.empty()) next = std::min(next, h.arriving.front().time);
       if (!h.is_read) next = std::min(next, h.sends_until - longest_backlog / 2);
     }
     itimerspec spec = {};
@@ -164,8 +184,9 @@ class network {
   }
 
   double ns_per_byte_;
-  nanoseconds delay_;
+  nanoseconds delay_, longest_queue_;
   std::vector<host> hosts_;
+  std::priority_queue<packet, std::vector<packet>, is_later> travelling_;
   int epoll_ = epoll_create1(EPOLL_CLOEXEC);
   int timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
   std::array<char, 65536> buffer_ = {};

@@ -1,63 +1,140 @@
 #!/usr/bin/env bash
-# benchmarks/training/links.sh — seconds per step of a GPT on four hosts, whose links have a rate.
+# benchmarks/training/links.sh — seconds per step of a GPT and an LSTM on four hosts, whose links have a rate.
 #
-#   benchmarks/training/links.sh [--python PYTHON] [--out DIR] [--steps N] [RATE]...
+#   benchmarks/training/links.sh [--python PYTHON] [--lstm TRAINER WIKITEXT2] [--out DIR] [--steps N] [LINK]...
+#   benchmarks/training/links.sh --whole ...     all steps, with losses, of two or three exchanges per model
 #
-# RATE is 10mbit, 100mbit or 1gbit; without a rate, all three. The four ranks are processes of DDP on gloo, with one
-# thread each (benchmarks/network/cluster.sh). PYTHON has torch and pith_torch (docs/pytorch.md). DIR is
-# benchmarks/training/results. N is 40. A run whose file is complete is skipped.
+# LINK is one of benchmarks/network/cluster.sh: 100mbit, or 100mbit+20ms with a round trip; the default is 10mbit,
+# 100mbit, 1gbit and 100mbit+20ms. The ranks of the GPT are processes of DDP on gloo, those of the LSTM are MPI ranks,
+# with one thread each. PYTHON has torch and pith_torch (docs/pytorch.md). TRAINER is the program train_libtorch
+# (docs/libtorch.md), and WIKITEXT2 a folder with train.txt and valid.txt. DIR is benchmarks/training/results. N is 40. A
+# run whose file is complete is skipped.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 python=python3
 out=benchmarks/training/results
+trainer=
+text=
 steps=40
-rates=()
+whole=no
+links=()
 while (($# > 0)); do
   case $1 in
     --python) python=${2?--python needs a program}; shift ;;
+    --lstm) trainer=${2?--lstm needs a program}; text=${3?--lstm needs a folder}; shift 2 ;;
     --out) out=${2?--out needs a folder}; shift ;;
     --steps) steps=${2?--steps needs a number}; shift ;;
-    *bit) rates+=("$1") ;;
+    --whole) whole=yes ;;
+    *bit*) links+=("$1") ;;
     *) sed -n '/^#   /s/^# //p' benchmarks/training/links.sh >&2; exit 2 ;;
   esac
   shift
 done
-if ((${#rates[@]} == 0)); then rates=(10mbit 100mbit 1gbit); fi
+if ((${#links[@]} == 0)); then links=(10mbit 100mbit 1gbit 100mbit+20ms); fi
 mkdir -p "$out"
 cluster=benchmarks/network/cluster.sh
 $cluster check
 
-# rank NUMBER ARGUMENT... : one process of the training.
+# The hosts of another run stay: `up` fails if there are any.
+up() { $cluster up 4 "$1" && trap '$cluster down' EXIT; }
+down() { $cluster down && trap - EXIT; }
+
+# rank NUMBER ARGUMENT... : one process of the GPT's training.
 rank() {
   $cluster on "$1" env RANK="$1" WORLD_SIZE=4 LOCAL_RANK=0 MASTER_ADDR=10.83.0.1 MASTER_PORT=29500 OMP_NUM_THREADS=1 \
-    GLOO_SOCKET_IFNAME=eth0 "$python" examples/torch/train_gpt.py --steps "$steps" --evaluate-every 0 "${@:2}"
+    GLOO_SOCKET_IFNAME=eth0 "$python" examples/torch/train_gpt.py "${@:2}"
 }
 
-# gpt RATE NAME ARGUMENT...
+# gpt FILE LINK ARGUMENT...
 gpt() {
-  local file=$out/links_$1_$2.csv number
+  local file=$out/$1.csv number others=()
   if [[ -e $file ]]; then return; fi
-  for number in 1 2 3; do rank $number "${@:3}" & done
+  up "$2"
+  for number in 1 2 3; do rank $number "${@:3}" & others+=($!); done
   rank 0 "${@:3}" --out "$file.part"
-  wait
+  for number in "${others[@]}"; do wait "$number"; done
+  down
   mv "$file.part" "$file"
 }
 
-for rate in "${rates[@]}"; do
-  $cluster up 4 "$rate"
-  trap '$cluster down' EXIT
-  gpt "$rate" torch_dense --hook none
-  gpt "$rate" torch_bfloat16 --hook bf16
-  gpt "$rate" torch_power_sgd_one_bucket --hook powersgd --bucket-mb 100
-  gpt "$rate" dense --codec identity
-  gpt "$rate" bfloat16 --codec 'cast<bfloat16>'
-  gpt "$rate" block_int8 --codec 'two_shot(block_int<8>)'
-  gpt "$rate" block_int4 --codec 'ef(block_int<4>)'
-  gpt "$rate" block_int4_two_shot --codec 'ef(two_shot(block_int<4>,ef(block_int<4>)))'
-  gpt "$rate" block_int2_two_shot --codec 'ef(two_shot(block_int<2>(32,clip),ef(block_int<2>(32,clip))))'
-  gpt "$rate" power_sgd_4 --codec 'ef(power_sgd(4))'
-  gpt "$rate" power_sgd_16 --codec 'ef(power_sgd(16))'
-  gpt "$rate" top_k_1_qsgd8 --codec 'ef(top_k(0.01)|qsgd<8>)'
-  $cluster down
+# lstm FILE LINK ARGUMENT...
+lstm() {
+  local file=$out/$1.csv
+  if [[ -e $file ]]; then return; fi
+  OMP_NUM_THREADS=1 $cluster run 4 "$2" "$trainer" --model lstm --data "$text" --learning-rate 2 --momentum 0.9 \
+    "${@:3}" --out "$file.part"
+  mv "$file.part" "$file"
+}
+
+# probe LINK : what is measured of the link, and where.
+probe() {
+  local file=$out/links_$1.txt
+  if [[ -e $file ]]; then return; fi
+  up "$1"
+  echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(date +%F)" > "$file.part"
+  $cluster probe >> "$file.part"
+  down
+  mv "$file.part" "$file"
+}
+
+int4='block_int<4>'
+int2='block_int<2>(32,clip)'
+sparse='top_k(0.01)|qsgd<8>'
+
+# is_fast LINK : at 10 Mbit/s, a step with floats takes more than four seconds.
+is_fast() { [[ $1 != 10mbit* ]]; }
+
+gpt_steps() {
+  local name=links_gpt_$1 few=(--steps "$steps" --evaluate-every 0)
+  if is_fast "$1"; then
+    gpt "${name}_torch_dense" "$1" "${few[@]}" --hook none
+    gpt "${name}_dense" "$1" "${few[@]}" --codec identity
+  fi
+  gpt "${name}_torch_bfloat16" "$1" "${few[@]}" --hook bf16
+  gpt "${name}_torch_power_sgd_1" "$1" "${few[@]}" --hook powersgd --bucket-mb 100
+  gpt "${name}_torch_power_sgd_4" "$1" "${few[@]}" --hook powersgd --rank 4 --bucket-mb 100
+  gpt "${name}_bfloat16" "$1" "${few[@]}" --codec 'cast<bfloat16>'
+  gpt "${name}_block_int8" "$1" "${few[@]}" --codec 'two_shot(block_int<8>)'
+  gpt "${name}_block_int4" "$1" "${few[@]}" --codec "ef($int4)"
+  gpt "${name}_block_int4_two_shot" "$1" "${few[@]}" --codec "ef(two_shot($int4,ef($int4)))"
+  gpt "${name}_block_int2_two_shot" "$1" "${few[@]}" --codec "ef(two_shot($int2,ef($int2)))"
+  gpt "${name}_power_sgd_4" "$1" "${few[@]}" --codec 'ef(power_sgd(4))'
+  gpt "${name}_power_sgd_16" "$1" "${few[@]}" --codec 'ef(power_sgd(16))'
+  gpt "${name}_top_k_1_qsgd8" "$1" "${few[@]}" --codec "ef($sparse)"
+}
+
+lstm_steps() {
+  local name=links_lstm_$1 few=(--steps "$steps" --evaluate-every 0)
+  if is_fast "$1"; then
+    lstm "${name}_mpi_dense" "$1" "${few[@]}" --dense float
+    lstm "${name}_dense" "$1" "${few[@]}" --codec identity
+  fi
+  lstm "${name}_mpi_bfloat16" "$1" "${few[@]}" --dense bfloat16
+  lstm "${name}_bfloat16" "$1" "${few[@]}" --codec 'cast<bfloat16>'
+  lstm "${name}_qsgd8" "$1" "${few[@]}" --codec 'two_shot(qsgd<8>)'
+  lstm "${name}_block_int4_two_shot" "$1" "${few[@]}" --codec "ef(two_shot($int4,ef($int4)))"
+  lstm "${name}_power_sgd_4" "$1" "${few[@]}" --codec 'ef(power_sgd(4))'
+  lstm "${name}_top_k_1_qsgd8" "$1" "${few[@]}" --codec "ef($sparse)"
+}
+
+gpt_whole() {
+  local name=whole_gpt_$1
+  gpt "${name}_block_int4_two_shot" "$1" --codec "ef(two_shot($int4,ef($int4)))"
+  gpt "${name}_torch_bfloat16" "$1" --hook bf16
+}
+
+# The learning rate is constant, so a codec that loses accuracy may train longer.
+lstm_whole() {
+  local name=whole_lstm_$1
+  lstm "${name}_block_int4_two_shot" "$1" --codec "ef(two_shot($int4,ef($int4)))"
+  lstm "${name}_top_k_1_qsgd8" "$1" --codec "ef($sparse)" --steps 2000
+  lstm "${name}_mpi_bfloat16" "$1" --dense bfloat16
+}
+
+for link in "${links[@]}"; do
+  probe "$link"
+  if [[ $whole == yes ]]; then kind=whole; else kind=steps; fi
+  if [[ -n $trainer ]]; then "lstm_$kind" "$link"; fi
+  "gpt_$kind" "$link"
 done

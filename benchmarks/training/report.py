@@ -40,10 +40,16 @@ CODECS = {
 PEERS = {
     "torch_dense": "DDP without a hook",
     "torch_bfloat16": "torch: `bf16_compress_hook`",
-    "torch_power_sgd_one_bucket": "torch: `powerSGD_hook` of rank 1, one bucket",
+    "torch_power_sgd_1": "torch: `powerSGD_hook` of rank 1, one bucket",
+    "torch_power_sgd_4": "torch: `powerSGD_hook` of rank 4, one bucket",
+    "mpi_dense": "`MPI_Allreduce` of float",
+    "mpi_bfloat16": "`MPI_Allreduce` of bfloat16",
 }
 CONTROL = {"jitter": "`identity`, means times 1 + 0.003 u"}
-RATES = {"10mbit": "10 Mbit/s", "100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s"}
+LINKS = {"10mbit": "10 Mbit/s", "100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s", "100mbit+20ms": "100 Mbit/s, 20 ms"}
+BFLOAT16 = ("torch_bfloat16", "mpi_bfloat16", "bfloat16")
+STEPS = {"gpt": [500, 1000, 1500, 2000], "lstm": [500, 1000]}
+NOISE = 0.005  # between seeds of the GPT (docs/training.md)
 
 
 def rows_of(path):
@@ -60,10 +66,22 @@ def losses(path):
     return {int(row["step"]): float(row["whole_validation_loss"]) for row in rows_of(path) if row["whole_validation_loss"]}
 
 
+def last_losses(results, model, name):
+    """The last loss of each seed."""
+    paths = results.glob(f"{model}_{name}_[0-9].csv")
+    return {path.stem[-1]: losses(path)[STEPS[model][-1]] for path in paths}
+
+
 def seconds_per_step(path):
     """The median, without the first ten steps."""
     ends = [float(row["seconds"]) for row in rows_of(path)][10:]
     return statistics.median(b - a for a, b in zip(ends, ends[1:]))
+
+
+def with_bfloat16(results, prefix):
+    """The seconds per step of the fastest exchange with bfloat16."""
+    paths = [results / f"{prefix}_{name}.csv" for name in BFLOAT16]
+    return min(seconds_per_step(path) for path in paths if path.exists())
 
 
 def gpt():
@@ -83,49 +101,78 @@ def sent_bytes(codec, model):
     return state.report()[0][-1]["wire_bytes"]
 
 
-def loss_table(results, model, steps):
-    kind = model.__name__
+def loss_table(results, model):
+    kind, steps = model.__name__, STEPS[model.__name__]
     dense = losses(results / f"{kind}_dense_1.csv")
     yield "| codec of the matrices | MB sent per step | " + " | ".join(f"step {s}" for s in steps) + " | over dense |"
     yield "|---|---|" + "---|" * len(steps) + "---|"
-    for name, codec in CODECS.items():
+    for name in [*CODECS, *PEERS]:
         path = results / f"{kind}_{name}_1.csv"
         if path.exists():
             of = losses(path)
             cells = " | ".join(f"{of[s]:.3f}" for s in steps)
-            sent = sent_bytes(codec, model()) / 1e6
-            yield f"| {label(name)} | {sent:.3f} | {cells} | {of[steps[-1]] - dense[steps[-1]]:+.3f} |"
+            sent = f"{sent_bytes(CODECS[name], model()) / 1e6:.3f}" if name in CODECS else ""
+            yield f"| {label(name)} | {sent} | {cells} | {of[steps[-1]] - dense[steps[-1]]:+.3f} |"
 
 
-def seed_table(results):
+def seed_table(results, model):
     yield "| codec of the matrices | seed | 20 batches | whole split |"
     yield "|---|---|---|---|"
-    for name in ("dense", "bfloat16", "block_int4_two_shot", "block_int2_two_shot"):
-        for path in sorted(results.glob(f"gpt_{name}_?.csv")):
+    for name in CODECS:
+        paths = sorted(results.glob(f"{model}_{name}_[0-9].csv"))
+        for path in paths if len(paths) > 1 else []:
             last = rows_of(path)[-1]
             seed = path.stem.rsplit("_", 1)[1]
             yield f"| {label(name)} | {seed} | {last['validation_loss']} | {last['whole_validation_loss']} |"
 
 
-def over_dense(results, name):
-    """The difference of the last loss from that of uncompressed gradients; empty for hooks that trained no model."""
-    path = results / f"gpt_{name}_1.csv"
-    last = lambda of: losses(of)[2000]
-    return f"{last(path) - last(results / 'gpt_dense_1.csv'):+.3f}" if path.exists() else ""
+def over_dense(results, model, name):
+    """The difference of the last loss from that of uncompressed gradients, a mean over the seeds, and their number. Empty
+    if no model was trained with this exchange."""
+    of, dense = last_losses(results, model, name), last_losses(results, model, "dense")
+    return f"{statistics.mean(of[seed] - dense[seed] for seed in of):+.3f} ({len(of)})" if of else ""
 
 
-def links_table(results):
-    names = [name for name in [*PEERS, *CODECS] if any(results.glob(f"links_*bit_{name}.csv"))]
-    rates = [rate for rate in RATES if all((results / f"links_{rate}_{name}.csv").exists() for name in names)]
-    yield "| exchange | " + " | ".join(f"{RATES[rate]}: ms per step | over bfloat16" for rate in rates) + " | loss over dense |"
-    yield "|---|" + "---|---|" * len(rates) + "---|"
+def links_table(results, model):
+    names = [n for n in [*PEERS, *CODECS] if any((results / f"links_{model}_{link}_{n}.csv").exists() for link in LINKS)]
+    links = [link for link in LINKS if any(results.glob(f"links_{model}_{link}_*.csv"))]
+    yield "| exchange | " + " | ".join(f"{LINKS[link]}: ms per step | over bfloat16" for link in links) + " | loss over dense (seeds) |"
+    yield "|---|" + "---|---|" * len(links) + "---|"
     for name in names:
         cells = []
-        for rate in rates:
-            seconds = seconds_per_step(results / f"links_{rate}_{name}.csv")
-            best = min(seconds_per_step(results / f"links_{rate}_{base}.csv") for base in ("torch_bfloat16", "bfloat16"))
-            cells.append(f"{1000 * seconds:.0f} | {seconds / best:.2f}")
-        yield f"| {label(name)} | " + " | ".join(cells) + f" | {over_dense(results, name)} |"
+        for link in links:
+            path = results / f"links_{model}_{link}_{name}.csv"
+            if path.exists():
+                seconds = seconds_per_step(path)
+                cells.append(f"{1000 * seconds:.0f} | {seconds / with_bfloat16(results, f'links_{model}_{link}'):.2f}")
+            else:
+                cells.append(" | ")
+        yield f"| {label(name)} | " + " | ".join(cells) + f" | {over_dense(results, model, name)} |"
+
+
+def probes(results):
+    """What was measured of each link, and on which machine."""
+    yield "| link | measured | machine |"
+    yield "|---|---|---|"
+    for link, text in LINKS.items():
+        path = results / f"links_{link}.txt"
+        if path.exists():
+            machine, measured = path.read_text().strip().split("\n")
+            yield f"| {text} | {measured} | {machine} |"
+
+
+def whole_table(results):
+    yield "| model | exchange | steps | seconds of all steps | last loss | seconds to the loss of float + 0.005 |"
+    yield "|---|---|---|---|---|---|"
+    for path in sorted(results.glob("whole_*_100mbit_*.csv")):
+        model, _, name = path.stem.removeprefix("whole_").split("_", 2)
+        rows = rows_of(path)
+        aim = statistics.mean(last_losses(results, model, "dense").values()) + NOISE
+        reached = [float(row["seconds"]) for row in rows if float(row["whole_validation_loss"] or "inf") <= aim]
+        yield (
+            f"| {model.upper()} | {label(name)} | {len(rows) - 1} | {float(rows[-1]['seconds']):.0f} | "
+            f"{list(losses(path).values())[-1]:.3f} | {f'{reached[0]:.0f}' if reached else 'never'} |"
+        )
 
 
 def gpu_table(results):
@@ -136,7 +183,7 @@ def gpu_table(results):
     first = max(0, last - 39)
     yield (
         f"| codec of the matrices | validation loss, step 250 | training loss, mean of steps {first} to {last} | "
-        "four backward passes, ms | exchange, ms | its work on the GPU, ms | its kernels of pith, ms |"
+        "four backward passes, ms | exchange, ms | GPU time of the exchange, ms | GPU time of pith's kernels, ms |"
     )
     yield "|---|---|---|---|---|---|---|"
     for name, rows in runs.items():
@@ -147,10 +194,14 @@ def gpu_table(results):
 
 
 TABLES = {
-    "losses": lambda results: loss_table(results, gpt, [500, 1000, 1500, 2000]),
-    "lstm": lambda results: loss_table(results, lstm, [250, 500, 750, 1000]),
-    "seeds": seed_table,
-    "links": links_table,
+    "losses": lambda results: loss_table(results, gpt),
+    "seeds": lambda results: seed_table(results, "gpt"),
+    "lstm": lambda results: loss_table(results, lstm),
+    "lstm seeds": lambda results: seed_table(results, "lstm"),
+    "probes": probes,
+    "links": lambda results: links_table(results, "gpt"),
+    "lstm links": lambda results: links_table(results, "lstm"),
+    "whole": whole_table,
     "gpu": gpu_table,
 }
 

@@ -62,7 +62,7 @@ class work {
     });
   }
   /// A collective that failed is also completed. Then wait() raises its error. torch runs collectives without polls, and
-  /// a poll takes the GIL. So at most one poll per millisecond calls Python.
+  /// each poll takes the GIL. So test() calls Python at most once per millisecond.
   template <class E>
   bool test(E const&) {
     auto const now = std::chrono::steady_clock::now();

@@ -169,8 +169,8 @@ class ProcessGroup:
         dist.destroy_process_group(self.collectives.group)
 
     def largest(self, values):
-        """The largest value of all ranks; `values` has those of this process. An all-to-all takes one latency, where an
-        all-reduce on gloo takes 2 (ranks - 1)."""
+        """The largest value of all ranks; `values` has those of this process. On gloo, an all-to-all takes one latency, and
+        an all-reduce takes 2 (ranks - 1)."""
         mine = torch.full((self.size,), max(values), dtype=torch.float32, device=self.collectives.device)
         all = torch.empty_like(mine)
         self.collectives.all_to_all(mine, all).wait()

@@ -14,7 +14,7 @@ from .step import EXCHANGES, Step, element_type
 
 KEYS = {"rank", "ranks", "scale", "bytes"}  # of a saved state
 TIMEOUT = datetime.timedelta(minutes=30)
-BUCKET_BYTES = 25 << 20  # as DDP's bucket_cap_mb: with torch, collectives cost more than with MPI
+BUCKET_BYTES = 25 << 20  # on the CPU, as DDP's bucket_cap_mb: collectives of torch cost more than those of MPI
 
 
 def matrices(codec):
@@ -31,7 +31,8 @@ class State:
     named_parameters  model.named_parameters(), in the order of forward. Parameters without requires_grad are left out
     scaler            the GradScaler of the training, if it has one: residuals follow the loss scale
     seed              the seed of stochastic codecs
-    bucket_bytes      the maximum bytes of gradients that are encoded and sent together; None means 25 MiB
+    bucket_bytes      the maximum bytes of gradients that are encoded and sent together; None means 25 MiB on the CPU, and pith's
+                      default on a device
     timeout           a datetime.timedelta: the time after which a collective that a lost rank does not join fails
 
     All arguments must be equal on all ranks; otherwise every rank raises an error. Gradients are on the CPU or on one
@@ -54,7 +55,8 @@ class State:
         self._ranks.require_equal({"has a scaler": scaler is not None, "timeout": timeout})
         make, self._make_step = makers(self.dtype, self.device)
         communicators = self._ranks.communicators(self.device)
-        bucket_bytes = BUCKET_BYTES if bucket_bytes is None else bucket_bytes
+        if bucket_bytes is None and self.device.type == "cpu":
+            bucket_bytes = BUCKET_BYTES
         options = {"seed": seed, "bucket_bytes": bucket_bytes, "keeps_last_state": True}
         self._exchanges = self._ranks.each(lambda i: make(communicators[i], parameters, **options))
         self._backward = None if isinstance(group, LocalRanks) else Backward(self)

@@ -15,7 +15,8 @@ def element_type(dtypes):
 
 
 def is_finite(values):
-    """The sum of squares is vectorised, unlike the largest value, but it can overflow."""
+    """Whether all values are finite. torch computes the 2-norm with vector instructions, but squares may overflow. Then the
+    largest absolute value decides."""
     return values.numel() == 0 or any(math.isfinite(torch.linalg.vector_norm(values, order)) for order in (2, math.inf))
 
 
