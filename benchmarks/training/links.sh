@@ -93,7 +93,7 @@ gpt_steps() {
   fi
   gpt "${name}_torch_bfloat16" "$1" "${few[@]}" --hook bf16
   gpt "${name}_torch_power_sgd_1" "$1" "${few[@]}" --hook powersgd --bucket-mb 100
-  gpt "${name}_torch_power_sgd_4" "$1" "${few[@]}" --hook powersgd --rank 4 --bucket-mb 100
+  gpt "${name}_torch_power_sgd_4" "$1" "${few[@]}" --hook powersgd --power-sgd-rank 4 --bucket-mb 100
   gpt "${name}_bfloat16" "$1" "${few[@]}" --codec 'cast<bfloat16>'
   gpt "${name}_block_int8" "$1" "${few[@]}" --codec 'two_shot(block_int<8>)'
   gpt "${name}_block_int4" "$1" "${few[@]}" --codec "ef($int4)"

@@ -39,7 +39,7 @@ torch_power_sgd() {
   local file=$out/gpt_torch_power_sgd_$1_1.csv
   if [[ -e $file ]]; then return; fi
   OMP_NUM_THREADS=1 "$python" -m torch.distributed.run --nproc-per-node 4 examples/torch/train_gpt.py --hook powersgd \
-    --rank "$1" --bucket-mb 100 --out "$file.part"
+    --power-sgd-rank "$1" --bucket-mb 100 --out "$file.part"
   mv "$file.part" "$file"
 }
 

@@ -237,7 +237,7 @@ def distributed(model, codec, options):
     ddp = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=options.bucket_mb)
     make = HOOKS[options.hook]
     if make:
-        ddp.register_comm_hook(*make(codec, model, options.rank))
+        ddp.register_comm_hook(*make(codec, model, options.power_sgd_rank))
     return ddp
 
 
@@ -272,7 +272,7 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--evaluate-every", type=int, default=250, help="steps between evaluations; 0: never")
     parser.add_argument("--jitter", type=float, default=0, help="multiplies the means by 1 + jitter u, |u| <= 1")
-    parser.add_argument("--rank", type=int, default=1, help="of torch's PowerSGD hook")
+    parser.add_argument("--power-sgd-rank", type=int, default=1, help="of torch's PowerSGD hook")
     parser.add_argument("--bucket-mb", type=float, default=25, help="DDP's bucket_cap_mb")
     parser.add_argument("--data", type=pathlib.Path, default=TEXT, help="a text, or a text compressed by gzip")
     parser.add_argument("--out", type=pathlib.Path, help="a CSV file; default: standard output")

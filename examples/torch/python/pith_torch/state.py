@@ -31,8 +31,8 @@ class State:
     named_parameters  model.named_parameters(), in the order of forward. Parameters without requires_grad are left out
     scaler            the GradScaler of the training, if it has one: residuals follow the loss scale
     seed              the seed of stochastic codecs
-    bucket_bytes      the maximum bytes of gradients that are encoded and sent together; None means 25 MiB on the CPU, and pith's
-                      default on a device
+    bucket_bytes      the maximum bytes of gradients that are encoded and sent together; None means 25 MiB on the
+                      CPU, and pith's default on a device
     timeout           a datetime.timedelta: the time after which a collective that a lost rank does not join fails
 
     All arguments must be equal on all ranks; otherwise every rank raises an error. Gradients are on the CPU or on one
