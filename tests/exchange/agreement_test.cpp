@@ -243,6 +243,24 @@ TEST_CASE("verification in each step finds ranks that have taken other numbers o
   });
 }
 
+TEST_CASE("the first step after an import finds states of different steps, and states of one step mend it") {
+  pith::run_ranks(3, [&](pith::thread_communicator comm) {
+    auto exchange = pith::make_exchange<float>(pith::seq, comm, model, top_k(0.1));
+    auto g = std::vector<float>(exchange.size(), 1.0f);
+    exchange.all_reduce_mean(g);
+    auto const early = exchange.export_state();
+    exchange.all_reduce_mean(g);
+    auto const late = exchange.export_state();
+    exchange.import_state(comm.rank() == 2 ? early : late);
+    CHECK_THROWS_WITH_AS(
+        exchange.all_reduce_mean(g),
+        "pith::gradient_exchange: rank 2 differs from rank 0 in the step of tensor \"weight\": 1, not 2",
+        pith::agreement_error);
+    exchange.import_state(late);
+    for (int step = 0; step < 2; ++step) CHECK_NOTHROW(exchange.all_reduce_mean(g));
+  });
+}
+
 TEST_CASE("verification in each step finds replicated states that differ") {
   auto const checked = pith::exchange_options{.bucket_bytes = 0, .verification = pith::verify::each_step};
   pith::run_ranks(3, [&](pith::thread_communicator comm) {

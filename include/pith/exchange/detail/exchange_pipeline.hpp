@@ -129,8 +129,11 @@ class exchange_pipeline {
     ++begun_;
     log_.begin_step();
   }
-  /// Counts the begun steps from zero again, when all ranks import states.
-  void forget_steps() { begun_ = 0; }
+  /// All ranks have imported states. Counts the begun steps from zero again. The next step compares the ranks' states.
+  void note_import() {
+    begun_ = 0;
+    is_imported_ = true;
+  }
   /// Whether a round of the current step has begun. The first round changes states.
   bool has_begun() const { return next_ > 0; }
   /// Runs rounds as long as is_there(bucket) returns true, which means that the bucket's gradients are ready. Returns
@@ -236,11 +239,25 @@ class exchange_pipeline {
 
   void prepare() {
     if (copies_) copies_->take(exec_, tensors_);
-    if (verification_ == verify::each_step) require_equal_states(exec_, comms_.all(), tensors_, number_, begun_);
+    if (compares_states()) compare_states();
     if (weights_) agree_on_weights();
     tensors_.begin_step(exec_);
     for (auto& b : buckets_) b.begin_step(tensors_);
     gathered_bytes_ = 0;
+  }
+
+  /// A graph can capture no comparison, since the host reads its result.
+  bool compares_states() const {
+    if (verification_ == verify::each_step) return true;
+    if constexpr (requires { exec_.is_capturing(); }) {
+      return is_imported_ && !exec_.is_capturing();
+    } else {
+      return is_imported_;
+    }
+  }
+  void compare_states() {
+    require_equal_states(exec_, comms_.all(), tensors_, number_, begun_);
+    is_imported_ = false;
   }
 
   void agree_on_weights() {
@@ -299,7 +316,8 @@ class exchange_pipeline {
   E exec_;
   sub_communicators<Comm> comms_;
   std::uint32_t number_ = 0;
-  std::uint64_t begun_ = 0;  ///< the steps that this rank has begun, skipped ones included
+  std::uint64_t begun_ = 0;   ///< the steps that this rank has begun, skipped ones included
+  bool is_imported_ = false;  ///< the states were imported, and not compared since
   tensors tensors_;
   span_log log_;
   verify verification_;
