@@ -7,12 +7,18 @@
 #include <pith/exchange/reshard.hpp>
 
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <ostream>
 #include <utility>
 #include <vector>
 
 namespace pith_libtorch {
+
+/// This rank, and the number of ranks.
+struct place {
+  int rank, ranks;
+};
 
 class averaging {
  public:
@@ -22,36 +28,58 @@ class averaging {
   virtual void accumulate(torch::Tensor const& loss) { loss.backward(); }
   virtual void backward(torch::Tensor const& loss) = 0;
 
+  /// For controllers: the learning rate from the next step on.
+  virtual void set_learning_rate(double) {}
   virtual void fit_buckets() {}
+  /// The bytes that this rank sent in the last step.
+  virtual double sent_bytes() const = 0;
   virtual void report(std::ostream&, pith::report_labels const&) const {}
+  virtual void write_decisions(std::filesystem::path const&) const {}
   /// The state of this rank; and the states of all ranks of the job that saved them.
-  virtual std::vector<std::byte> export_state() const = 0;
+  virtual std::vector<std::byte> export_state() = 0;
   virtual void import_states(std::vector<std::vector<std::byte>> const& states) = 0;
 };
 
+/// Returns the gradient_exchange, which has reports.
 template <class In>
-class compressed_averaging final : public averaging {
+auto const& plain(pith::runtime::gradient_exchange<In> const& exchange) {
+  return exchange;
+}
+template <class Adaptive>
+auto const& plain(Adaptive const& exchange) {
+  return exchange.exchange();
+}
+
+template <class In, class Exchange = pith::runtime::gradient_exchange<In>>
+class compressed_averaging : public averaging {
  public:
-  compressed_averaging(pith::any_communicator& comm, named_tensors const& of, codec_texts const& codec_of,
-                       hook_options const& options)
-      : rank_(comm.rank()), ranks_(comm.size()), hooks_(comm, of, codec_of, options) {}
+  /// The arguments after the place are those of exchange_hooks.
+  template <class... Arguments>
+  explicit compressed_averaging(place at, Arguments&&... arguments)
+      : at_(at), hooks_(std::forward<Arguments>(arguments)...) {}
 
   void zero_grad() override { hooks_.zero_grad(); }
   void accumulate(torch::Tensor const& loss) override { hooks_.accumulate(loss); }
   void backward(torch::Tensor const& loss) override { hooks_.backward(loss); }
 
-  void fit_buckets() override { hooks_.exchange().fit_buckets(); }
+  void fit_buckets() override { exchange().fit_buckets(); }
+  double sent_bytes() const override { return plain(exchange()).traffic().sent(static_cast<unsigned>(at_.ranks)); }
   void report(std::ostream& out, pith::report_labels const& labels) const override {
-    pith::write_lines(out, hooks_.exchange().report(), labels);
+    pith::write_lines(out, plain(exchange()).report(), labels);
   }
-  std::vector<std::byte> export_state() const override { return hooks_.exchange().export_state(); }
+  std::vector<std::byte> export_state() override { return exchange().export_state(); }
   void import_states(std::vector<std::vector<std::byte>> const& states) override {
-    hooks_.exchange().import_state(states.size() == ranks_ ? states[rank_] : pith::reshard(states, ranks_, rank_));
+    auto const rank = static_cast<unsigned>(at_.rank), ranks = static_cast<unsigned>(at_.ranks);
+    exchange().import_state(states.size() == ranks ? states[rank] : pith::reshard(states, ranks, rank));
   }
 
+ protected:
+  Exchange& exchange() { return hooks_.exchange(); }
+  Exchange const& exchange() const { return hooks_.exchange(); }
+
  private:
-  unsigned rank_, ranks_;
-  exchange_hooks<In> hooks_;
+  place at_;
+  exchange_hooks<In, Exchange> hooks_;
 };
 
 }  // namespace pith_libtorch

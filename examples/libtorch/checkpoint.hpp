@@ -26,11 +26,6 @@ struct training_state {
   averaging& gradients;
 };
 
-/// This rank, and the number of ranks.
-struct place {
-  int rank, ranks;
-};
-
 /// A folder with the file `training` of rank 0, and the state of the exchange of each rank.
 ///
 ///   requires    all ranks call save and load, after the same step

@@ -42,7 +42,11 @@ class dense_averaging final : public averaging {
     gradients_.div_(ranks_);
   }
 
-  std::vector<std::byte> export_state() const override { return {}; }
+  double sent_bytes() const override {
+    auto const bytes = static_cast<double>(gradients_.numel()) * (is_bfloat16_ ? 2 : 4);
+    return 2 * bytes * (ranks_ - 1) / ranks_;
+  }
+  std::vector<std::byte> export_state() override { return {}; }
   void import_states(std::vector<std::vector<std::byte>> const& states) override {
     for (auto const& state : states)
       if (!state.empty()) throw std::invalid_argument("--resume: --dense must have no state of codecs, got one");

@@ -93,19 +93,25 @@ class calling_hook final : public torch::autograd::FunctionPostHook {
 ///   owns        the exchange and its state. The gradients own their memory. An undefined gradient counts as 0
 ///   errors      std::invalid_argument, and those of pith::gradient_exchange. If backward throws on a rank, this rank
 ///               gives up the step. The other ranks throw pith::communication_error after the communicator's timeout
-template <class In>
+template <class In, class Exchange = pith::runtime::gradient_exchange<In>>
 class exchange_hooks {
  public:
   using element = std::conditional_t<std::is_same_v<In, float>, float, at::BFloat16>;
 
   exchange_hooks(pith::any_communicator& comm, named_tensors const& of, codec_texts const& codec_of,
                  hook_options const& options = {})
-      : options_(options),
-        trained_(trained(of)),
-        exchange_(
-            pith::runtime::executor(), comm, specs(of),
-            [&](pith::tensor_spec const& tensor) { return pith::runtime::parse<In>(codec_of(tensor)); },
-            options.exchange) {
+      : exchange_hooks(
+            of,
+            [&](std::vector<pith::tensor_spec> tensors) {
+              auto const parsed = [&](auto const& tensor) { return pith::runtime::parse<In>(codec_of(tensor)); };
+              return Exchange(pith::runtime::executor(), comm, std::move(tensors), parsed, options.exchange);
+            },
+            options) {}
+
+  /// `make(tensors)` returns the exchange, for example a pith::adaptive_exchange.
+  template <class Make>
+  exchange_hooks(named_tensors const& of, Make const& make, hook_options const& options)
+      : options_(options), trained_(trained(of)), tensors_(specs(of)), exchange_(make(tensors_)) {
     if (options.gradients == layout::flat) lay_flat(trained_);
     if (options.is_overlapped) add_hooks();
   }
@@ -134,8 +140,8 @@ class exchange_hooks {
   }
 
   /// For reports, checkpoints and fit_buckets(), between steps.
-  pith::runtime::gradient_exchange<In>& exchange() { return exchange_; }
-  pith::runtime::gradient_exchange<In> const& exchange() const { return exchange_; }
+  Exchange& exchange() { return exchange_; }
+  Exchange const& exchange() const { return exchange_; }
 
  private:
   /// Checks what reading a gradient through its address needs.
@@ -179,8 +185,8 @@ class exchange_hooks {
   }
   void ready(std::size_t i) {
     auto const& gradient = trained_[i].grad();
-    require_readable("the gradient of " + exchange_.tensors()[i].name, gradient);
-    exchange_.ready(i, {reinterpret_cast<In*>(gradient.data_ptr<element>()), exchange_.tensors()[i].dims.n});
+    require_readable("the gradient of " + tensors_[i].name, gradient);
+    exchange_.ready(i, {reinterpret_cast<In*>(gradient.data_ptr<element>()), tensors_[i].dims.n});
     is_ready_[i] = true;
   }
   void wait() {
@@ -195,7 +201,8 @@ class exchange_hooks {
 
   hook_options options_;
   std::vector<torch::Tensor> trained_;
-  pith::runtime::gradient_exchange<In> exchange_;
+  std::vector<pith::tensor_spec> tensors_;
+  Exchange exchange_;
   std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, std::uintptr_t>> hooks_;
   std::vector<bool> is_ready_;
   bool is_in_step_ = false;

@@ -1,7 +1,7 @@
 // options.hpp — the command line.
 #pragma once
 
-#include "exchange_hooks.hpp"
+#include "adaptive_averaging.hpp"
 #include "gpt.hpp"
 #include "lstm.hpp"
 #include "resnet.hpp"
@@ -18,8 +18,9 @@ namespace pith_libtorch {
 
 struct options {
   std::string model = "gpt", codec = "identity", dense;
-  std::filesystem::path data, out, report, trace, save, resume;
+  std::filesystem::path data, out, report, trace, save, resume, decisions;
   std::vector<std::string> codec_of;
+  controller_options controller;
   std::optional<std::int64_t> steps, batch;
   std::optional<std::string> optimizer;
   std::optional<double> learning_rate, momentum, weight_decay, clip;
@@ -58,10 +59,20 @@ inline void add_exchange(CLI::App& app, options& o) {
   app.add_flag("--fit-buckets", o.fits_buckets, "compute buckets from the times of the second step");
   app.add_option("--bucket-bytes", o.bucket_bytes)->check(CLI::PositiveNumber);
   app.add_option("--timeout", o.timeout, "seconds until a lost rank is an error")->check(CLI::PositiveNumber);
+  auto* const adapted = app.add_option("--controller", o.controller.name,
+                                       "chooses the density of top_k in each step, in place of --codec");
+  adapted->check(CLI::IsMember({"gravac", "gravac_by_gradients", "accordion"}));
+  for (auto const* other : {"--bfloat16", "--codec", "--codec-of"}) adapted->excludes(other);
+  auto const option = [&](auto const* name, auto& value, auto const* text) {
+    return app.add_option(name, value, text)->needs(adapted);
+  };
+  option("--min-gain", o.controller.min_gain, "of gravac")->check(CLI::Range(0.0, 1.0))->capture_default_str();
+  option("--window", o.controller.window, "steps between two decisions")->check(CLI::PositiveNumber);
+  option("--decisions", o.decisions, "a CSV file of the controller's decisions");
   auto* const dense = app.add_option("--dense", o.dense, "one MPI_Allreduce after backward, in place of the exchange");
   dense->check(CLI::IsMember({"float", "bfloat16"}));
   for (auto const* other : {"--bfloat16", "--codec", "--codec-of", "--scattered", "--no-overlap", "--fit-buckets",
-                            "--bucket-bytes", "--timeout", "--report", "--trace"})
+                            "--bucket-bytes", "--timeout", "--report", "--trace", "--controller"})
     dense->excludes(other);
 }
 

@@ -1,6 +1,7 @@
 // trainer.hpp — trains a model on the ranks of MPI_COMM_WORLD.
 #pragma once
 
+#include "adaptive_averaging.hpp"
 #include "averaging.hpp"
 #include "checkpoint.hpp"
 #include "dataset.hpp"
@@ -101,12 +102,12 @@ class trainer {
       auto const begun = std::chrono::steady_clock::now();
       auto const training = train(step);
       seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-      out.write(step, seconds_, training, validation);
+      out.write(step, seconds_, gradients_->sent_bytes(), training, validation);
       if (is_evaluated(step)) report(step);
       if (options_.fits_buckets && step == first + 1) gradients_->fit_buckets();
       if (!options_.save.empty() && (step + 1) % options_.save_every == 0) save(step + 1);
     }
-    write_trace();
+    write_files();
   }
 
   /// Equal bits of the parameters give equal digests.
@@ -127,9 +128,10 @@ class trainer {
         .is_overlapped = !o.has_no_overlap,
         .exchange = {.seed = o.seed, .bucket_bytes = o.bucket_bytes, .trace = o.trace.empty() ? nullptr : &trace_}};
     auto const of = task_.model->named_parameters();
+    if (!o.controller.name.empty()) return std::make_unique<adaptive_averaging>(comm_, at_, of, o.controller, hooks);
     if (o.is_bfloat16)
-      return std::make_unique<compressed_averaging<pith::bfloat16>>(comm_, of, codecs_of(o, of), hooks);
-    return std::make_unique<compressed_averaging<float>>(comm_, of, codecs_of(o, of), hooks);
+      return std::make_unique<compressed_averaging<pith::bfloat16>>(at_, comm_, of, codecs_of(o, of), hooks);
+    return std::make_unique<compressed_averaging<float>>(at_, comm_, of, codecs_of(o, of), hooks);
   }
   std::int64_t parts() const { return at_.ranks * options_.micro_steps; }
   training_state state() { return {*task_.model, *task_.data, updates_, *gradients_}; }
@@ -140,6 +142,7 @@ class trainer {
     auto const x = batch.x.chunk(parts()), y = batch.y.chunk(parts());
     auto const first = at_.rank * options_.micro_steps, last = first + options_.micro_steps - 1;
     seed_dropout(step);
+    gradients_->set_learning_rate(learning_rate(setting_, step));
     gradients_->zero_grad();
     auto total = 0.0;
     for (auto part = first; part <= last; ++part) {
@@ -185,8 +188,10 @@ class trainer {
     auto file = std::ofstream(options_.report, step == 0 ? std::ios::trunc : std::ios::app);
     gradients_->report(file, {{"step", step}, {"rank", at_.rank}});
   }
-  void write_trace() const {
-    if (!options_.trace.empty() && at_.rank == 0) std::ofstream(options_.trace) << trace_.json();
+  void write_files() const {
+    if (at_.rank != 0) return;
+    if (!options_.trace.empty()) std::ofstream(options_.trace) << trace_.json();
+    if (!options_.decisions.empty()) gradients_->write_decisions(options_.decisions);
   }
   void save(std::int64_t next_step) {
     checkpoint(options_.save / std::to_string(next_step), at_).save(state(), next_step);

@@ -4,19 +4,11 @@
 #include <pith/exchange/traffic.hpp>
 
 #include "stopwatch.hpp"
+#include "traced_controller.hpp"
 
-#include <cstddef>
-#include <cstdint>
 #include <vector>
 
 namespace train {
-
-/// The report of a step: the factor by which the sent elements were reduced (gradiveq: bytes, of all tensors), and the
-/// gain 1 - |p - sent|^2 / |p|^2.
-struct decided_step {
-  std::uint64_t step;
-  double factor, gain, seconds;
-};
 
 class rank_exchange {
  public:

@@ -121,6 +121,26 @@ TEST_CASE("a gain is the quotient of averages, or the average of quotients") {
   CHECK(gravac_options::smoothing_for(200) == 1);
 }
 
+TEST_CASE("gravac_by_gradients divides kept energies by those of the gradients of the same tensors") {
+  auto g = pith::gravac_by_gradients(plain());
+  auto const rates = g.measures(0, 0);
+  auto const step = [&](double kept_low, double kept_high, std::vector<double> const& gradients) {
+    auto const reports =
+        std::vector<pith::rate_report>{{1, rates[0], 80, kept_low, 0}, {1, rates[1], 80, kept_high, 0}};
+    g.observe({0, 0, 1, {reports.data(), reports.size()}, {gradients.data(), gradients.size()}});
+  };
+  step(7, 5, {100, 8});  // tensor 0 is not measured
+  CHECK(g.gain() == 7 / 8.);
+  CHECK(g.decide(2, 1) == 1 / 10.);
+  step(9, 8, {100, 8});  // residuals add to the energy that is sent
+  CHECK(g.gain() == 1);
+  CHECK(g.decide(3, 1) == 1 / 20.);
+  step(9, 8, {100, no_number});
+  CHECK(g.decide(4, 1) == 1);
+  CHECK(g.name() == "gravac_by_gradients(10..40,0.7)");
+  CHECK(gravac(plain()).name() == "gravac(10..40,0.7)");
+}
+
 TEST_CASE("each window tries the next factor, up to the last") {
   auto o = plain({10, 20, 40});
   o.window = 2;

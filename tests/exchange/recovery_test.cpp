@@ -236,6 +236,7 @@ TEST_CASE("an adaptive exchange goes on from its last complete step with its con
   check(pith::accordion({.high_rate = 0.5, .low_rate = 0.1, .change = 0.5, .interval = 1}));
   check(pith::l_greco({.rates = {0.5, 0.25, 0.1}, .reference = 0.25, .interval = 1}));
   check(pith::gravac());
+  check(pith::gravac_by_gradients());
   check(pith::fixed_schedule({{3, 0.5}}));
 }
 

@@ -68,6 +68,12 @@ class factor_ladder {
 /// average(kept) / average(energy). `of_quotients` is average(kept / energy), as in the paper.
 enum class gain_average : std::uint8_t { of_energies, of_quotients };
 
+/// The energy by which the kept energy is divided.
+enum class gain_over : std::uint8_t {
+  input,    ///< |p|^2 of the encoder's input p, which contains the residual
+  gradient  ///< |g|^2 of the gradient g
+};
+
 struct gravac_options {
   factor_ladder ladder = factor_ladder::exponential(10, 1000);
   double min_gain = 0.7;       ///< smallest gain with which a factor is used
@@ -102,22 +108,12 @@ class gravac {
  public:
   using facets = ext::facets<ext::energies>;
 
-  explicit gravac(gravac_options options = {}) : options_(std::move(options)) {
-    using detail::require;
-    auto const& o = options_;
-    require(0 < o.min_gain && o.min_gain <= 1, "gravac: min_gain must be in (0, 1], got ", o.min_gain);
-    require(0 <= o.saturation && o.saturation < 1, "gravac: saturation must be in [0, 1), got ", o.saturation);
-    require(0 < o.smoothing && o.smoothing <= 1, "gravac: smoothing must be in (0, 1], got ", o.smoothing);
-    require(o.window >= 1 && o.samples >= 1 && o.fresh_windows >= 1,
-            "gravac: window, samples and fresh_windows must be at least 1, got ", o.window, ", ", o.samples, " and ",
-            o.fresh_windows);
-    require(1 < o.regime && o.regime < HUGE_VAL, "gravac: regime must be finite and above 1, got ", o.regime);
-    state_.high = top_rung() == 0 ? 0 : 1;
-  }
+  explicit gravac(gravac_options options = {}) : gravac(std::move(options), gain_over::input) {}
 
   std::string name() const {
-    return detail::text("gravac(", detail::shortest(options_.ladder[0]), "..",
-                        detail::shortest(options_.ladder[top_rung()]), ",", detail::shortest(options_.min_gain), ")");
+    return detail::text(over_ == gain_over::input ? "gravac(" : "gravac_by_gradients(",
+                        detail::shortest(options_.ladder[0]), "..", detail::shortest(options_.ladder[top_rung()]), ",",
+                        detail::shortest(options_.min_gain), ")");
   }
 
   void observe(step_report const& seen) {
@@ -162,6 +158,20 @@ class gravac {
                     "gravac::load: the state's rungs must be below ", options_.ladder.size(), ", got ", low, ", ", high,
                     " and ", sent, ": load it with the ladder that saved it");
     state_ = loaded[0];
+  }
+
+ protected:
+  gravac(gravac_options options, gain_over over) : options_(std::move(options)), over_(over) {
+    using detail::require;
+    auto const& o = options_;
+    require(0 < o.min_gain && o.min_gain <= 1, "gravac: min_gain must be in (0, 1], got ", o.min_gain);
+    require(0 <= o.saturation && o.saturation < 1, "gravac: saturation must be in [0, 1), got ", o.saturation);
+    require(0 < o.smoothing && o.smoothing <= 1, "gravac: smoothing must be in (0, 1], got ", o.smoothing);
+    require(o.window >= 1 && o.samples >= 1 && o.fresh_windows >= 1,
+            "gravac: window, samples and fresh_windows must be at least 1, got ", o.window, ", ", o.samples, " and ",
+            o.fresh_windows);
+    require(1 < o.regime && o.regime < HUGE_VAL, "gravac: regime must be finite and above 1, got ", o.regime);
+    state_.high = top_rung() == 0 ? 0 : 1;
   }
 
  private:
@@ -213,11 +223,11 @@ class gravac {
     double energy = 0, kept = 0;
     std::size_t tensors = 0;
   };
-  static rate_sum sum_at(step_report const& seen, double rate) {
+  rate_sum sum_at(step_report const& seen, double rate) const {
     auto sum = rate_sum();
     for (auto const& r : seen.tensors) {
       if (r.rate != rate) continue;
-      sum.energy += r.energy;
+      sum.energy += over_ == gain_over::input ? r.energy : seen.gradients.data()[r.tensor];
       sum.kept += r.kept;
       ++sum.tensors;
     }
@@ -299,9 +309,20 @@ class gravac {
   }
 
   gravac_options options_;
+  gain_over over_;
   state state_;
 };
 
-static_assert(rate_controller<gravac>);
+/// gravac with kept energies divided by |g|^2, the energy of the gradients without residuals. In a steady state, sent
+/// energy equals |g|^2 at every factor, if gradients and residuals are uncorrelated. So the gain is below `min_gain` only
+/// while gradients change.
+class gravac_by_gradients : public gravac {
+ public:
+  using facets = ext::facets<ext::energies, ext::gradient_norms>;
+
+  explicit gravac_by_gradients(gravac_options options = {}) : gravac(std::move(options), gain_over::gradient) {}
+};
+
+static_assert(rate_controller<gravac> && rate_controller<gravac_by_gradients>);
 
 }}  // namespace pith::PITH_ABI
