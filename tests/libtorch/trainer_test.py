@@ -13,7 +13,7 @@ import pytest
 
 TRAINER = os.environ["PITH_TRAIN_LIBTORCH"]
 CODEC = "ef(power_sgd(4))"
-COLUMNS = ["step", "seconds", "training_loss", "validation_loss", "whole_validation_loss"]
+COLUMNS = ["step", "seconds", "sent_bytes", "training_loss", "validation_loss", "whole_validation_loss"]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,10 @@ def test_two_ranks_equal_one_process_with_micro_steps(data):
 
 
 def test_dense_floats_equal_identity(data):
-    assert train(2, *gpt(data, 4, "--dense", "float"))[1] == train(2, *gpt(data, 4))[1]
+    dense, digest = train(2, *gpt(data, 4, "--dense", "float"))
+    rows, same = train(2, *gpt(data, 4))
+    assert digest == same
+    assert 1 <= int(rows[-1]["sent_bytes"]) / int(dense[-1]["sent_bytes"]) < 1.01  # padding
 
 
 def test_dense_bfloat16_rounds(data):
@@ -103,6 +106,18 @@ def test_a_resumed_training_has_the_same_bits(data, tmp_path, model):
     assert same == digest
     losses = [[row.get(name) for name in COLUMNS if name != "seconds"] for row in rows[4:]]
     assert losses == [[row.get(name) for name in COLUMNS if name != "seconds"] for row in resumed]
+
+
+def test_a_controller_chooses_densities_and_is_resumed(data, tmp_path):
+    decisions = tmp_path / "decisions.csv"
+    options = ["--model", "lstm", "--data", data, "--steps", 7, "--batch", 8, "--evaluate-every", 0]
+    options += ["--controller", "gravac", "--min-gain", 0.01, "--decisions", decisions]
+    rows, digest = train(2, *options, "--save", tmp_path, "--save-every", 4)
+    with decisions.open(newline="") as file:
+        chosen = list(csv.DictReader(file))
+    assert [(int(row["step"]), float(row["factor"])) for row in chosen] == [(1, 1), *((step, 20) for step in range(2, 9))]
+    assert int(rows[-1]["sent_bytes"]) < int(rows[0]["sent_bytes"])
+    assert train(2, *options, "--resume", tmp_path / "4")[1] == digest
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 8])
