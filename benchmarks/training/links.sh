@@ -3,6 +3,7 @@
 #
 #   benchmarks/training/links.sh [--python PYTHON] [--lstm TRAINER WIKITEXT2] [--out DIR] [--steps N] [LINK]...
 #   benchmarks/training/links.sh --whole ...     all steps, with losses, of two or three exchanges per model
+#   benchmarks/training/links.sh --adaptive ...  all steps of the LSTM, with constant densities and with controllers
 #
 # LINK is one of benchmarks/network/cluster.sh: 100mbit, or 100mbit+20ms with a round trip; the default is 10mbit,
 # 100mbit, 1gbit and 100mbit+20ms. The ranks of the GPT are processes of DDP on gloo, those of the LSTM are MPI ranks,
@@ -17,7 +18,7 @@ out=benchmarks/training/results
 trainer=
 text=
 steps=40
-whole=no
+kind=steps
 links=()
 while (($# > 0)); do
   case $1 in
@@ -25,7 +26,8 @@ while (($# > 0)); do
     --lstm) trainer=${2?--lstm needs a program}; text=${3?--lstm needs a folder}; shift 2 ;;
     --out) out=${2?--out needs a folder}; shift ;;
     --steps) steps=${2?--steps needs a number}; shift ;;
-    --whole) whole=yes ;;
+    --whole) kind=whole ;;
+    --adaptive) kind=adaptive ;;
     *bit*) links+=("$1") ;;
     *) sed -n '/^#   /s/^# //p' benchmarks/training/links.sh >&2; exit 2 ;;
   esac
@@ -132,9 +134,21 @@ lstm_whole() {
   lstm "${name}_mpi_bfloat16" "$1" --dense bfloat16
 }
 
+# The factors of GraVAC's paper. A larger factor may need more steps to reach the loss of the smallest.
+lstm_adaptive() {
+  local name=adaptive_lstm_$1
+  lstm "${name}_top_k_10x" "$1" --codec 'ef(top_k(0.1))'
+  lstm "${name}_top_k_100x" "$1" --codec 'ef(top_k(0.01))' --steps 2000
+  lstm "${name}_top_k_1000x" "$1" --codec 'ef(top_k(0.001))' --steps 2000
+  for controller in gravac gravac_by_gradients accordion; do
+    lstm "${name}_$controller" "$1" --controller $controller --window 50 --steps 2000 \
+      --decisions "$out/${name}_$controller.decisions.csv"
+  done
+}
+gpt_adaptive() { :; }
+
 for link in "${links[@]}"; do
   probe "$link"
-  if [[ $whole == yes ]]; then kind=whole; else kind=steps; fi
   if [[ -n $trainer ]]; then "lstm_$kind" "$link"; fi
   "gpt_$kind" "$link"
 done

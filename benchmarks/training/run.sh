@@ -92,5 +92,7 @@ lstm 1 power_sgd_4 'ef(power_sgd(4))'
 lstm 1 qsgd8 'two_shot(qsgd<8>)'
 for seed in 2 3; do
   lstm $seed dense identity
+  lstm $seed bfloat16 'cast<bfloat16>'
+  lstm $seed block_int4_two_shot "ef(two_shot($int4,ef($int4)))"
   lstm $seed top_k_1_qsgd8 'ef(top_k(0.01)|qsgd<8>)'
 done
