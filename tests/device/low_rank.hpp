@@ -18,6 +18,9 @@ void low_rank(F& f) {
   f.exchange(pith::error_feedback(pith::power_sgd(3)), {96 * 40, 96});
   f.exchange(pith::error_feedback(pith::power_sgd(4)), {9 * 1100, 9});
   f.exchange(pith::error_feedback(pith::one_sided_power_sgd(3)), {96 * 40, 96});
+  auto const bfloat16 = pith::factor_format::bfloat16;
+  f.exchange(pith::error_feedback(pith::power_sgd(3, 2, bfloat16)), {96 * 40, 96});
+  f.exchange(pith::error_feedback(pith::one_sided_power_sgd(3, 2, bfloat16), pith::own_residual()), {96 * 40, 96});
 }
 
 }  // namespace device

@@ -28,8 +28,8 @@ TEST_CASE("a step of an exchange allocates nothing, whatever the codec") {
        {"identity", "cast<half>", "scaled_sign", "scaled_sign(64)", "qsgd<8>", "qsgd<4>(7,0,max)", "top_k(0.1)",
         "ef(top_k(0.1)|qsgd<8>)", "random_k(0.1)", "ef(power_sgd(2))", "power_sgd(2)|qsgd<8>", "damped(qsgd<2>)",
         "bypass(ef(scaled_sign),100)", "ef(top_k(0.1),momentum_correction(0.9,nesterov,clip_norm(1)))",
-        "ef(power_sgd(2),own_residual)", "ef(top_k(0.1),ef21(0.1))", "ef(scaled_sign,two_sided(top_k(0.1)))",
-        "ef(hierarchical(qsgd<8>,ef(top_k(0.1)),1))"}) {
+        "ef(power_sgd(2),own_residual)", "ef(power_sgd(2,2,bfloat16))", "ef(top_k(0.1),ef21(0.1))",
+        "ef(scaled_sign,two_sided(top_k(0.1)))", "ef(hierarchical(qsgd<8>,ef(top_k(0.1)),1))"}) {
     CAPTURE(text);
     auto comm = pith::self_communicator();
     auto exchange = pith::gradient_exchange<float, pith::seq_executor, pith::self_communicator>(

@@ -49,6 +49,7 @@ inline std::vector<codec_case> const codec_cases = {
     {"ef(scaled_sign(8),own_residual)", {1}},
     {"ef(scaled_sign(8),mean_residual)", {1}},
     {"ef(power_sgd(1))", {3}},
+    {"ef(power_sgd(1,2,bfloat16))", {3}},
     {"ef(ok_top_k(0.3))", {2}},
     {"ef(g_top_k(0.3))", {1}},
     {"ef(sidco(0.2))", {2}},

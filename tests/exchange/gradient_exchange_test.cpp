@@ -88,10 +88,11 @@ TEST_CASE("identity gives the exact mean") {
 }
 
 TEST_CASE("all ranks receive the same bits, whatever the codec") {
-  for (auto const* text : {"identity", "cast<half>", "cast<bfloat16>", "scaled_sign", "qsgd<8>", "sign", "summed_sign",
-                           "terngrad", "summed_terngrad", "ef(summed_terngrad,unverified)", "natural<8>",
-                           "ef(one_bit(column))", "ef(top_k(0.1)|qsgd<4>)", "random_k(0.25)",
-                           "ef(random_k(0.25)|cast<half>)", "ef(power_sgd(2))", "bypass(ef(scaled_sign),64)"}) {
+  for (auto const* text :
+       {"identity", "cast<half>", "cast<bfloat16>", "scaled_sign", "qsgd<8>", "sign", "summed_sign", "terngrad",
+        "summed_terngrad", "ef(summed_terngrad,unverified)", "natural<8>", "ef(one_bit(column))",
+        "ef(top_k(0.1)|qsgd<4>)", "random_k(0.25)", "ef(random_k(0.25)|cast<half>)", "ef(power_sgd(2))",
+        "ef(power_sgd(2,2,bfloat16))", "bypass(ef(scaled_sign),64)"}) {
     CAPTURE(text);
     CHECK(received(3, pith::parse<float>(text), 5).size() == 40 * 24 + 40 + 24 * 7);
   }

@@ -191,11 +191,41 @@ TEST_CASE("an exchange over four ranks with equal gradients has the result of on
   }
 }
 
+TEST_CASE("factors of bfloat16 are half as large, and means of four equal ranks are those of one") {
+  auto const rounded = power_sgd(2, 2, pith::factor_format::bfloat16);
+  auto const dims = pith::shape{20 * 30, 20};
+  for (unsigned const round : {0u, 1u}) {
+    auto const moved = rounded.round<float>(round, dims, 4), full = power_sgd(2).round<float>(round, dims, 4);
+    CHECK(moved.how == pith::transport::all_reduce_mean);
+    CHECK(2 * moved.bytes() == full.bytes());
+  }
+  CHECK(rounded.round<float>(0, {16}, 4).how == pith::transport::all_reduce_sum);  // lossless
+  auto const m = narrow<float>(normal_vector(20 * 30, 93));
+  auto one = trial<float, power_sgd>(rounded, dims);
+  auto four = trial<float, power_sgd>(rounded, dims);
+  for (int step = 0; step < 3; ++step) CHECK(one.all_reduce(m) == four.all_reduce(m, echo_communicator<4>()));
+}
+
+TEST_CASE("factors of bfloat16 keep a matrix of rank 1 up to two roundings") {
+  auto const m = matrix_of({2}, 24, 36);
+  for (auto const& codec : {power_sgd(1, 1), power_sgd(1, 1, pith::factor_format::bfloat16)}) {
+    CAPTURE(codec.name());
+    auto t = trial<float, power_sgd>(codec, {m.size(), 24});
+    auto const error = distance(t.all_reduce(narrow<float>(m)), m) / std::sqrt(square(m));
+    // M = P x^T, and P + E is sent with |E| <= u |P|, u = 2^-8: the projection loses at most |E| |x| <= u |M|. The
+    // error of Q' is orthogonal to it, and at most u |Q'| <= u |M|.
+    auto const is_rounded = codec.name() != "power_sgd(1,1)";
+    CHECK(error <= (is_rounded ? std::sqrt(2.0) * 0x1p-8 : 0) + 0x1p-18);
+    CHECK((error > 0x1p-14) == is_rounded);
+  }
+}
+
 TEST_CASE("NaN makes the whole mean NaN and the next step is sound") {
   auto const m = matrix_of({2, 1}, 24, 36);
   auto bad = narrow<float>(m);
-  for (unsigned const rank : {1u, 2u}) {
-    auto t = trial<float, power_sgd>(power_sgd(rank), {m.size(), 24});
+  for (auto const& codec : {power_sgd(1), power_sgd(2), power_sgd(1, 2, pith::factor_format::bfloat16)}) {
+    CAPTURE(codec.name());
+    auto t = trial<float, power_sgd>(codec, {m.size(), 24});
     for (double const odd : {not_a_number, infinity, -infinity}) {
       bad[100] = static_cast<float>(odd);
       unsigned numbers = 0;
@@ -203,29 +233,32 @@ TEST_CASE("NaN makes the whole mean NaN and the next step is sound") {
       CHECK(numbers == 0);
       auto const start = warm_start(t);
       auto const y = t.all_reduce(narrow<float>(m));
-      if (rank == 2) CHECK(distance(y, m) <= one_step_error(m, start, 2));
-      if (rank == 1) CHECK(all_finite(widen(y)));
+      if (codec.name() == "power_sgd(2)") CHECK(distance(y, m) <= one_step_error(m, start, 2));
+      CHECK(all_finite(widen(y)));
     }
   }
 }
 
 TEST_CASE("the residual is the sum of the gradients minus the sum of the exchanged means") {
   auto const m = widen(narrow<float>(normal_vector(20 * 30, 94)));
-  auto t = trial<float, pith::error_feedback<power_sgd>>(pith::error_feedback(power_sgd(2)), {m.size(), 20});
-  auto sent = std::vector<double>(m.size());
-  double bound = 0;
-  for (int step = 1; step <= 10; ++step) {
-    auto const y = widen(t.all_reduce(narrow<float>(m)));
-    for (std::size_t i = 0; i < m.size(); ++i) sent[i] += y[i];
-    auto const& kept = std::get<1>(t.state().local().each).residual;
-    double largest = 0;
-    for (std::size_t i = 0; i < m.size(); ++i) {
-      auto const left = step * m[i] - sent[i] - static_cast<double>(kept.view()[i]);
-      largest = std::max(largest, std::abs(left));
+  for (auto const& stage : {power_sgd(2), power_sgd(2, 2, pith::factor_format::bfloat16)}) {
+    CAPTURE(stage.name());
+    auto t = trial<float, pith::error_feedback<power_sgd>>(pith::error_feedback(stage), {m.size(), 20});
+    auto sent = std::vector<double>(m.size());
+    double bound = 0;
+    for (int step = 1; step <= 10; ++step) {
+      auto const y = widen(t.all_reduce(narrow<float>(m)));
+      for (std::size_t i = 0; i < m.size(); ++i) sent[i] += y[i];
+      auto const& kept = std::get<1>(t.state().local().each).residual;
+      double largest = 0;
+      for (std::size_t i = 0; i < m.size(); ++i) {
+        auto const left = step * m[i] - sent[i] - static_cast<double>(kept.view()[i]);
+        largest = std::max(largest, std::abs(left));
+      }
+      // Each step rounds p = e + g and e = p - sent once each; none is above 64 here.
+      bound += 2 * 64 * 0x1p-24;
+      CHECK(largest <= bound);
     }
-    // Each step rounds p = e + g and e = p - sent once each; none is above 64 here.
-    bound += 2 * 64 * 0x1p-24;
-    CHECK(largest <= bound);
   }
 }
 
@@ -260,4 +293,5 @@ TEST_CASE("ranks and shapes that cannot be are refused") {
   CHECK(power_sgd(4).name() == "power_sgd(4)");
   CHECK(power_sgd(4, 2).name() == "power_sgd(4)");
   CHECK(power_sgd(4, 10).name() == "power_sgd(4,10)");
+  CHECK(power_sgd(4, 2, pith::factor_format::bfloat16).name() == "power_sgd(4,2,bfloat16)");
 }

@@ -146,15 +146,15 @@ class one_sided_power_sgd : public power_sgd {
   unsigned rounds(shape const&, unsigned) const { return 1; }
   template <real In>
   transfer round(unsigned, shape const& dims, unsigned) const {
-    auto const count = is_lossless(dims) ? dims.n : std::max(p_size(dims), q_size(dims));
-    return {transport::all_reduce_sum, kind_of<accum<In>>(), count};
+    if (is_lossless(dims)) return {transport::all_reduce_sum, kind_of<accum<In>>(), dims.n};
+    return transfer_of<accum<In>>(factor_size(dims));
   }
   template <real In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned) const {
     if (is_lossless(dims)) return 0;
-    auto const largest = std::max(p_size(dims), q_size(dims));
-    return std::max({scratch_bytes<In>(exec, dims), basis_scratch_bytes(dims),
-                     scratch_for<double>(1) + detail::reduce_scratch_bytes<double>(largest)});
+    return factor_scratch_bytes<accum<In>>(dims) +
+           std::max({scratch_bytes<In>(exec, dims), basis_scratch_bytes(dims),
+                     scratch_for<double>(1) + detail::reduce_scratch_bytes<double>(factor_size(dims))});
   }
 
   template <real In, executor E>
@@ -176,7 +176,8 @@ class one_sided_power_sgd : public power_sgd {
   void own_contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
                         turns<accum<In>, E> const& replicated) const {
     if (is_lossless(cx.dims)) return power_sgd::own_contribution<In>(cx, produced, sent, replicated);
-    auto const* const mine = side_as<accum<In>>(produced);
+    auto const scope = cx.ws.mark();
+    auto const* const mine = sent_factor<accum<In>>(cx.exec, produced, factor_size(cx.dims), cx.ws);
     auto const to = ext::tensor_sink<In>{sent.data, 1};
     detail::expand(even(cx.exec, replicated), thin(cx.dims), mine, replicated.q.data(), to, cx.ws);
     detail::expand(odd(cx.exec, replicated), thin(cx.dims), replicated.p.data(), mine, to, cx.ws);
@@ -187,18 +188,21 @@ class one_sided_power_sgd : public power_sgd {
   template <class In, executor E, class Source>
   void produce_from(context<In, E> const& cx, unsigned, Source const& from, span_on<E, std::byte> out,
                     turns<accum<In>, E> const& replicated) const {
-    using A = accum<In>;
-    cx.exec.fill(out.data(), std::byte{}, out.size());
-    detail::multiply(even(cx.exec, replicated), thin(cx.dims), from, replicated.q.data(), side_as<A>(out), cx.ws);
-    detail::multiply_transposed(odd(cx.exec, replicated), thin(cx.dims), from, replicated.p.data(), side_as<A>(out),
-                                cx.ws);
+    auto const n = factor_size(cx.dims);
+    send<accum<In>>(cx.exec, out, n, cx.ws, [&](accum<In>* to) {
+      cx.exec.fill(to, std::byte{}, n * sizeof *to);
+      detail::multiply(even(cx.exec, replicated), thin(cx.dims), from, replicated.q.data(), to, cx.ws);
+      detail::multiply_transposed(odd(cx.exec, replicated), thin(cx.dims), from, replicated.p.data(), to, cx.ws);
+    });
   }
   template <class In, executor E, class Sink>
   void absorb_to(context<In, E> const& cx, received_on<E> in, Sink const& to, turns<accum<In>, E>& replicated) const {
     using A = accum<In>;
-    auto const share = A{1} / static_cast<A>(cx.ranks);
-    take_mean(even(cx.exec, replicated), in, share, replicated.p, cx.ws);
-    take_mean(odd(cx.exec, replicated), in, share, replicated.q, cx.ws);
+    auto const scope = cx.ws.mark();
+    auto const* const sum = sent_factor<A>(cx.exec, in.bytes, factor_size(cx.dims), cx.ws);
+    auto const share = is_rounded() ? A{1} : A{1} / static_cast<A>(cx.ranks);
+    take_mean(even(cx.exec, replicated), sum, share, replicated.p, cx.ws);
+    take_mean(odd(cx.exec, replicated), sum, share, replicated.q, cx.ws);
     detail::expand(cx.exec, thin(cx.dims), replicated.p.data(), replicated.q.data(), to, cx.ws);
     make_basis(even(cx.exec, replicated), cx.id, cx.dims, cx.dims.rows, replicated.p.data(), cx.ws);
     make_basis(odd(cx.exec, replicated), cx.id, cx.dims, cx.dims.columns(), replicated.q.data(), cx.ws);
@@ -215,6 +219,8 @@ class one_sided_power_sgd : public power_sgd {
     return {exec, {replicated.turn.data(), 1}};
   }
 
+  /// The number of values in a transfer: that of the longer factor.
+  std::uint64_t factor_size(shape const& dims) const { return std::max(p_size(dims), q_size(dims)); }
   std::size_t basis_scratch_bytes(shape const& dims) const {
     return detail::orthonormalize_scratch_bytes(std::max(dims.rows, dims.columns()), rank(dims));
   }
@@ -222,9 +228,8 @@ class one_sided_power_sgd : public power_sgd {
   /// Sets `factor` to the mean over the ranks. A single NaN or infinity makes the whole factor NaN, so that all decoded
   /// values are NaN.
   template <class Turn, class A, class E>
-  static void take_mean(Turn const& exec, received_on<E> in, A share, buffer<A, E>& factor, workspace_on<E>& ws) {
+  static void take_mean(Turn const& exec, A const* sum, A share, buffer<A, E>& factor, workspace_on<E>& ws) {
     auto const scope = ws.mark();
-    auto const* const sum = side_as<A>(in.bytes);
     auto* const largest = ws.template take<double>(1).data;
     detail::reduce_into(exec, largest, factor.size(), detail::magnitude_of<A>{sum}, detail::larger(), 0.0, ws);
     exec.for_each_index(factor.size(), detail::share_or_nan<A>{sum, factor.data(), largest, share});

@@ -12,9 +12,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <string>
 
 namespace pith { inline namespace PITH_ABI {
+
+/// How an exchange transfers the factors of power_sgd.
+enum class factor_format : std::uint8_t {
+  full,      ///< as accum<In>, in all-reduces
+  bfloat16,  ///< rounded to bfloat16, with half the bytes of floats. The ranks' values are added in float
+};
 
 /// Encodes a matrix M as two factors, P = orth(M Q) and Q' = M^T P. Each factor has r columns, where r is the argument
 /// `rank`. Q is random or the Q' of the previous step. The function `orth` makes the columns orthonormal. The factors
@@ -38,9 +45,10 @@ namespace pith { inline namespace PITH_ABI {
 ///               random Q
 ///   properties  lossless if n < min_rate r (rows + columns), so that vectors and small matrices are sent unchanged.
 ///               For other shapes, contractive with delta = r / min(rows, columns) on average over random Q; use
-///               power_sgd with error feedback. Payloads and decoded values do not depend on the instruction set or on
-///               the order of blocks. Sums have a fixed order, and each product that is added is exact (for doubles, if
-///               the product neither overflows nor underflows)
+///               power_sgd with error feedback. In an exchange with factor_format::bfloat16, delta is multiplied by
+///               1 - 2^-16, because the rounding error of Q' is orthogonal to the error of the projection. Payloads and
+///               decoded values do not depend on the instruction set or on the order of blocks. Sums have a fixed order,
+///               and each product that is added is exact (for doubles, if the product neither overflows nor underflows)
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019. Unlike in that paper, a column that becomes
 ///               zero is replaced by a random column
 class power_sgd : public codec_base {
@@ -52,7 +60,8 @@ class power_sgd : public codec_base {
 
   static constexpr codec_traits traits = {.reproducible = true, .keeps_for_exchange = true};
 
-  explicit power_sgd(unsigned rank, double min_rate = 2) : rank_(rank), min_rate_(min_rate) {
+  explicit power_sgd(unsigned rank, double min_rate = 2, factor_format format = factor_format::full)
+      : rank_(rank), min_rate_(min_rate), format_(format) {
     detail::require(rank >= 1, "power_sgd: rank must be at least 1, got ", rank);
     detail::require(1 <= min_rate && min_rate < HUGE_VAL, "power_sgd: min_rate must be finite and at least 1, got ",
                     min_rate);
@@ -122,12 +131,12 @@ class power_sgd : public codec_base {
   unsigned rounds(shape const& dims, unsigned) const { return is_lossless(dims) ? 1 : 2; }
   template <real In>
   transfer round(unsigned r, shape const& dims, unsigned) const {
-    auto const count = is_lossless(dims) ? dims.n : r == 0 ? p_size(dims) : q_size(dims);
-    return {transport::all_reduce_sum, kind_of<accum<In>>(), count};
+    if (is_lossless(dims)) return {transport::all_reduce_sum, kind_of<accum<In>>(), dims.n};
+    return transfer_of<accum<In>>(r == 0 ? p_size(dims) : q_size(dims));
   }
   template <real In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned) const {
-    return scratch_bytes<In>(exec, dims);
+    return scratch_bytes<In>(exec, dims) + factor_scratch_bytes<accum<In>>(dims);
   }
 
   template <real In, executor E>
@@ -147,7 +156,7 @@ class power_sgd : public codec_base {
     if (is_lossless(cx.dims)) {
       cx.exec.for_each_index(cx.dims.n, detail::scale<In, A>{sum, x.data, share});
     } else if (round == 0) {
-      cx.exec.copy(replicated.p.data(), sum, replicated.p.size_bytes());
+      receive(cx.exec, in, A{1}, replicated.p.data(), p_size(cx.dims));
       detail::orthonormalize(cx.exec, replicated.p.data(), cx.dims.rows, rank(cx.dims), cx.ws);
     } else {
       absorb_to(cx, in, ext::tensor_sink<In>{x.data, 1}, replicated);
@@ -159,8 +168,11 @@ class power_sgd : public codec_base {
   template <real In, executor E>
   void own_contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
                         factors<accum<In>, E> const& replicated) const {
-    auto const* const q = side_as<accum<In>>(produced);
-    if (is_lossless(cx.dims)) return cx.exec.for_each_index(cx.dims.n, detail::convert<In, accum<In>>{q, sent.data});
+    using A = accum<In>;
+    if (is_lossless(cx.dims))
+      return cx.exec.for_each_index(cx.dims.n, detail::convert<In, A>{side_as<A>(produced), sent.data});
+    auto const scope = cx.ws.mark();
+    auto const* const q = sent_factor<A>(cx.exec, produced, q_size(cx.dims), cx.ws);
     detail::expand(cx.exec, thin(cx.dims), replicated.p.data(), q, ext::tensor_sink<In>{sent.data, 1}, cx.ws);
   }
 
@@ -169,23 +181,23 @@ class power_sgd : public codec_base {
   template <class In, executor E, class Source>
   void produce_from(context<In, E> const& cx, unsigned round, Source const& from, span_on<E, std::byte> out,
                     factors<accum<In>, E> const& replicated) const {
-    using A = accum<In>;
-    if (round == 0) return detail::multiply(cx.exec, thin(cx.dims), from, replicated.q.data(), side_as<A>(out), cx.ws);
-    detail::multiply_transposed(cx.exec, thin(cx.dims), from, replicated.p.data(), side_as<A>(out), cx.ws);
+    send<accum<In>>(cx.exec, out, round == 0 ? p_size(cx.dims) : q_size(cx.dims), cx.ws, [&](accum<In>* to) {
+      if (round == 0) return detail::multiply(cx.exec, thin(cx.dims), from, replicated.q.data(), to, cx.ws);
+      detail::multiply_transposed(cx.exec, thin(cx.dims), from, replicated.p.data(), to, cx.ws);
+    });
   }
   template <class In, executor E, class Sink>
   void absorb_to(context<In, E> const& cx, received_on<E> in, Sink const& to, factors<accum<In>, E>& replicated) const {
     using A = accum<In>;
-    auto const share = A{1} / static_cast<A>(cx.ranks);
-    cx.exec.for_each_index(q_size(cx.dims), detail::scale<A, A>{side_as<A>(in.bytes), replicated.q.data(), share});
+    receive(cx.exec, in, A{1} / static_cast<A>(cx.ranks), replicated.q.data(), q_size(cx.dims));
     detail::expand(cx.exec, thin(cx.dims), replicated.p.data(), replicated.q.data(), to, cx.ws);
     renew(cx.exec, cx.id, cx.dims, cx.dims.columns(), replicated.q.data());
   }
 
  protected:
   std::string named(char const* word) const {
-    auto const rate = min_rate_ == 2 ? "" : detail::text(",", detail::shortest(min_rate_));
-    return detail::text(word, "(", rank_, rate, ")");
+    auto const rate = min_rate_ == 2 && !is_rounded() ? "" : detail::text(",", detail::shortest(min_rate_));
+    return detail::text(word, "(", rank_, rate, is_rounded() ? ",bfloat16" : "", ")");
   }
 
   std::uint64_t rank(shape const& dims) const {
@@ -195,6 +207,43 @@ class power_sgd : public codec_base {
   detail::thin_shape thin(shape const& dims) const { return {dims.rows, dims.columns(), rank(dims)}; }
   std::uint64_t p_size(shape const& dims) const { return dims.rows * rank(dims); }
   std::uint64_t q_size(shape const& dims) const { return dims.columns() * rank(dims); }
+
+  bool is_rounded() const { return format_ == factor_format::bfloat16; }
+  /// The transfer of a factor with `count` values.
+  template <class A>
+  transfer transfer_of(std::uint64_t count) const {
+    if (!is_rounded()) return {transport::all_reduce_sum, kind_of<A>(), count};
+    return {transport::all_reduce_mean, kind_of<bfloat16>(), count};
+  }
+  template <class A>
+  std::size_t factor_scratch_bytes(shape const& dims) const {
+    if (!is_rounded() || is_lossless(dims)) return 0;
+    return scratch_for<A>(std::max(p_size(dims), q_size(dims)));
+  }
+  /// Calls compute(to), which writes a factor of n values to `to`, and writes the factor to `out` in its format.
+  template <class A, executor E, class F>
+  void send(E const& exec, span_on<E, std::byte> out, std::uint64_t n, workspace_on<E>& ws, F const& compute) const {
+    if (!is_rounded()) return compute(side_as<A>(out));
+    auto const scope = ws.mark();
+    auto const computed = ws.template take<A>(n);
+    compute(computed.data);
+    exec.for_each_index(n, detail::convert<bfloat16, A>{computed.data, side_as<bfloat16>(out)});
+  }
+  /// The factor that `send` wrote to `out`, in scratch memory if it was rounded.
+  template <class A, executor E>
+  A const* sent_factor(E const& exec, span_on<E, std::byte const> out, std::uint64_t n, workspace_on<E>& ws) const {
+    if (!is_rounded()) return side_as<A>(out);
+    auto const sent = ws.template take<A>(n);
+    exec.for_each_index(n, detail::convert<A, bfloat16>{side_as<bfloat16>(out), sent.data});
+    return sent.data;
+  }
+  /// Sets `factor` to `share` times the received sum, or to the received mean.
+  template <class A, executor E>
+  void receive(E const& exec, received_on<E> in, A share, A* factor, std::uint64_t n) const {
+    if (is_rounded()) return exec.for_each_index(n, detail::convert<A, bfloat16>{side_as<bfloat16>(in.bytes), factor});
+    if (share == 1) return exec.copy(factor, in.bytes.data(), n * sizeof(A));
+    exec.for_each_index(n, detail::scale<A, A>{side_as<A>(in.bytes), factor, share});
+  }
 
   /// Replaces a column of a factor with random numbers if the column is zero or contains NaN or infinity. Without this
   /// replacement, such a column would stay zero or NaN in all later steps. Multiplies other columns by powers of two,
@@ -227,6 +276,7 @@ class power_sgd : public codec_base {
 
   unsigned rank_;
   double min_rate_;
+  factor_format format_;
 };
 
 static_assert(stage<power_sgd, float, archetype> && collective<power_sgd, float, archetype>);

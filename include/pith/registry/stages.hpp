@@ -133,8 +133,8 @@ made_by<F> with_random_k(syntax::term const& t, option<Scaling> how, F const& f)
 
 template <class S>
 S low_rank(syntax::term const& t) {
-  auto const rank = t.count<unsigned>(0);
-  return t.has(1) ? S(rank, t.number(1)) : S(rank);
+  auto const format = t.is_second(2, "full", "bfloat16") ? factor_format::bfloat16 : factor_format::full;
+  return S(t.count<unsigned>(0), t.has(1) ? t.number(1) : 2, format);
 }
 
 template <class F>
@@ -268,10 +268,10 @@ inline constexpr auto stage_methods = std::tuple(
            [](auto const& t, auto const& f) {
              return f(t.has(0) ? hadamard(t.template count<std::uint32_t>(0)) : hadamard());
            }),
-    method("power_sgd", 1, 2, "a product of two thin matrices of rank 2; power_sgd(rank, min_rate)",
-           {"power_sgd(2)", "power_sgd(1,4)"},
+    method("power_sgd", 1, 3, "a product of two thin matrices of rank 2; power_sgd(rank, min_rate, full or bfloat16)",
+           {"power_sgd(2)", "power_sgd(1,4)", "power_sgd(2,2,bfloat16)"},
            [](auto const& t, auto const& f) { return f(detail::low_rank<power_sgd>(t)); }),
-    method("one_sided_power_sgd", 1, 2, "as power_sgd, with one sum per step instead of two",
+    method("one_sided_power_sgd", 1, 3, "as power_sgd, with one sum per step instead of two",
            {"one_sided_power_sgd(2)"},
            [](auto const& t, auto const& f) { return f(detail::low_rank<one_sided_power_sgd>(t)); }),
     method("damped(stage)", 1, 1, "an unbiased codec, scaled so that it contracts",
