@@ -60,8 +60,8 @@ inline void add_exchange(CLI::App& app, options& o) {
   app.add_option("--bucket-bytes", o.bucket_bytes)->check(CLI::PositiveNumber);
   app.add_option("--timeout", o.timeout, "seconds until a lost rank is an error")->check(CLI::PositiveNumber);
   auto* const adapted = app.add_option("--controller", o.controller.name,
-                                       "chooses the density of top_k in each step, in place of --codec");
-  adapted->check(CLI::IsMember({"gravac", "gravac_by_gradients", "accordion"}));
+                                       "chooses the density of top_k in each step, in place of --codec; or gradiveq");
+  adapted->check(CLI::IsMember({"gravac", "gravac_by_gradients", "accordion", "gradiveq"}));
   for (auto const* other : {"--bfloat16", "--codec", "--codec-of"}) adapted->excludes(other);
   auto const option = [&](auto const* name, auto& value, auto const* text) {
     return app.add_option(name, value, text)->needs(adapted);

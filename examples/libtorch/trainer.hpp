@@ -7,6 +7,7 @@
 #include "dataset.hpp"
 #include "dense_averaging.hpp"
 #include "descent.hpp"
+#include "gradiveq_averaging.hpp"
 #include "images.hpp"
 #include "losses.hpp"
 #include "options.hpp"
@@ -128,6 +129,8 @@ class trainer {
         .is_overlapped = !o.has_no_overlap,
         .exchange = {.seed = o.seed, .bucket_bytes = o.bucket_bytes, .trace = o.trace.empty() ? nullptr : &trace_}};
     auto const of = task_.model->named_parameters();
+    if (o.controller.name == "gradiveq")
+      return std::make_unique<gradiveq_averaging>(comm_, at_, of, setting_.steps, hooks.exchange);
     if (!o.controller.name.empty()) return std::make_unique<adaptive_averaging>(comm_, at_, of, o.controller, hooks);
     if (o.is_bfloat16)
       return std::make_unique<compressed_averaging<pith::bfloat16>>(at_, comm_, of, codecs_of(o, of), hooks);

@@ -120,6 +120,21 @@ def test_a_controller_chooses_densities_and_is_resumed(data, tmp_path):
     assert train(2, *options, "--resume", tmp_path / "4")[1] == digest
 
 
+def test_gradiveq_learns_bases_and_is_resumed(data, tmp_path):
+    decisions = tmp_path / "decisions.csv"
+    options = ["--model", "resnet", "--data", data, "--steps", 7, "--batch", 8, "--evaluate-every", 0]
+    options += ["--controller", "gradiveq", "--decisions", decisions]
+    rows, digest = train(2, *options, "--save", tmp_path, "--save-every", 3)
+    with decisions.open(newline="") as file:
+        phases = [row["phase"] for row in csv.DictReader(file)]
+    assert phases == ["warm_up"] * 2 + ["sampling"] * 2 + ["compressed"] * 4
+    sent = [int(row["sent_bytes"]) for row in rows]
+    assert sent[0] == sent[1] > sent[2] == sent[3] > sent[4] == sent[7]
+    for step in (3, 6):  # while sampling, and with bases
+        assert train(2, *options, "--resume", tmp_path / str(step))[1] == digest
+    assert "needs the state of 1 ranks, got 2" in error(1, *options, "--resume", tmp_path / "6")
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 8])
 def test_another_number_of_ranks_resumes(data, tmp_path, ranks):
     options = [*options_of("gpt", data, 6), "--evaluate-every", 4]
