@@ -22,7 +22,8 @@ enum class gather : std::uint8_t {
 
 /// When the ranks check that their settings are equal.
 enum class verify : std::uint8_t {
-  when_built,  ///< once, in the constructor; compares tensors, codecs and options
+  when_built,  ///< once, in the constructor; compares tensors, codecs and options. After an import, the first step
+               ///< compares step counters and codecs
   each_step,   ///< in the constructor and, for debugging, in each step. The check in a step compares the numbers of
                ///< exchanges and of begun steps, step counters, codecs and replicated states. This check reads all
                ///< replicated states, and needs two all-gathers, of 24 and of 8 bytes per rank

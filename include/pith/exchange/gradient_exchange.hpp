@@ -345,13 +345,16 @@ class gradient_exchange {
   /// its tensors in another order, another gather mode, other buckets, another executor, or another minor version of
   /// the library. Each tensor gets the state of the tensor with the same name. For a different number of ranks, first
   /// convert the states with reshard(). With gather::predicted, the next step sends payloads at full capacity. The next
-  /// step compares the ranks' step counters and replicated states, as verify::each_step does.
+  /// step outside the capture of a graph compares the ranks' step counters and codecs, in two small all-gathers.
   ///
   ///   errors      std::invalid_argument, before any change, if the bytes are not a state or are damaged, or if the
   ///               state is of another rank, number of ranks, seed, element type, tensor or codec, or of 2^63 steps
-  ///               or more. If the ranks imported states of different steps, the next step throws agreement_error on
-  ///               all ranks; then import other states
+  ///               or more. The next step throws agreement_error on all ranks if their step counters differ: if the
+  ///               ranks imported states of different steps, or if import_state threw on some of them. Then all ranks
+  ///               import states of one step
   void import_state(span<std::byte const> bytes) {
+    require_between_steps("import_state");
+    engine_->pipeline.note_import();
     auto const saved = opened(bytes, codecs());
     model().owe(exec_, saved.owes);
     auto loaded = detail::field_loader<E>(exec_, saved.values().data());
@@ -359,7 +362,6 @@ class gradient_exchange {
     exec_.wait();
     model().forget();
     if (auto& copies = engine_->pipeline.copies()) copies->forget(), copies->fit(exec_, model());
-    engine_->pipeline.note_import();
     phase_ = phase::idle;
   }
   /// Sets `codecs` as `change()` does, and restores a state that was exported with these codecs. All ranks call

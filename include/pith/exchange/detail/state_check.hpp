@@ -43,13 +43,16 @@ struct state_digest {
   friend bool operator==(state_digest const&, state_digest const&) = default;
 };
 
+/// Whether ranks compare replicated states, or only steps and codecs.
+enum class compared : std::uint8_t { states, steps };
+
 template <real In, executor E>
-std::vector<state_digest> state_digests(E const& exec, exchanged_tensors<In, E>& all) {
+std::vector<state_digest> state_digests(E const& exec, exchanged_tensors<In, E>& all, compared how) {
   auto digests = std::vector<state_digest>(all.specs().size());
   for (std::size_t i = 0; i < digests.size(); ++i) {
     exec.download(&digests[i].steps, all.state(i).id().step, sizeof digests[i].steps);
     digests[i].codec = (digest() << all.codecs()[i].name()).value();
-    digests[i].replicated = digest_of(exec, all.state(i).replicated());
+    if (how == compared::states) digests[i].replicated = digest_of(exec, all.state(i).replicated());
   }
   return digests;
 }
@@ -95,12 +98,12 @@ void require_same_skips(E const& exec, Comm& comm, std::uint64_t begun) {
 }
 
 /// Throws on all ranks if the exchange of a rank differs from that of rank 0 in its number, its number of begun steps,
-/// step counters, codecs or replicated states.
+/// step counters, codecs or, if they are compared, replicated states.
 template <real In, executor E, class Comm>
 void require_equal_states(E const& exec, Comm& comm, exchanged_tensors<In, E>& all, std::uint32_t number,
-                          std::uint64_t begun) {
+                          std::uint64_t begun, compared how) {
   auto const by = calling({caller::check});
-  auto const mine = state_digests(exec, all);
+  auto const mine = state_digests(exec, all, how);
   auto whole = digest() << std::uint64_t{number} << begun;
   for (auto const& d : mine) whole << d.steps << d.codec << d.replicated;
   auto const summary = std::vector(1, state_digest{mine.empty() ? 0 : mine[0].steps, 0, whole.value()});
