@@ -177,7 +177,7 @@ class one_sided_power_sgd : public power_sgd {
                         turns<accum<In>, E> const& replicated) const {
     if (is_lossless(cx.dims)) return power_sgd::own_contribution<In>(cx, produced, sent, replicated);
     auto const scope = cx.ws.mark();
-    auto const* const mine = sent_factor<accum<In>>(cx.exec, produced, factor_size(cx.dims), cx.ws);
+    auto const* const mine = widened<accum<In>>(cx.exec, produced, factor_size(cx.dims), cx.ws);
     auto const to = ext::tensor_sink<In>{sent.data, 1};
     detail::expand(even(cx.exec, replicated), thin(cx.dims), mine, replicated.q.data(), to, cx.ws);
     detail::expand(odd(cx.exec, replicated), thin(cx.dims), replicated.p.data(), mine, to, cx.ws);
@@ -199,7 +199,7 @@ class one_sided_power_sgd : public power_sgd {
   void absorb_to(context<In, E> const& cx, received_on<E> in, Sink const& to, turns<accum<In>, E>& replicated) const {
     using A = accum<In>;
     auto const scope = cx.ws.mark();
-    auto const* const sum = sent_factor<A>(cx.exec, in.bytes, factor_size(cx.dims), cx.ws);
+    auto const* const sum = widened<A>(cx.exec, in.bytes, factor_size(cx.dims), cx.ws);
     auto const share = is_rounded() ? A{1} : A{1} / static_cast<A>(cx.ranks);
     take_mean(even(cx.exec, replicated), sum, share, replicated.p, cx.ws);
     take_mean(odd(cx.exec, replicated), sum, share, replicated.q, cx.ws);

@@ -20,7 +20,9 @@ namespace pith { inline namespace PITH_ABI {
 /// How an exchange transfers the factors of power_sgd.
 enum class factor_format : std::uint8_t {
   full,      ///< as accum<In>, in all-reduces
-  bfloat16,  ///< rounded to bfloat16, with half the bytes of floats. The ranks' values are added in float
+  bfloat16,  ///< rounded to bfloat16, with half the bytes of floats, in mean transfers (transport::all_reduce_mean). The
+             ///< ranks' values are added in float. Magnitudes have the range of float, also for gradients of double. No
+             ///< residual of `own_residual` contains the rounding of the mean
 };
 
 /// Encodes a matrix M as two factors, P = orth(M Q) and Q' = M^T P. Each factor has r columns, where r is the argument
@@ -45,10 +47,10 @@ enum class factor_format : std::uint8_t {
 ///               random Q
 ///   properties  lossless if n < min_rate r (rows + columns), so that vectors and small matrices are sent unchanged.
 ///               For other shapes, contractive with delta = r / min(rows, columns) on average over random Q; use
-///               power_sgd with error feedback. In an exchange with factor_format::bfloat16, delta is multiplied by
-///               1 - 2^-16, because the rounding error of Q' is orthogonal to the error of the projection. Payloads and
-///               decoded values do not depend on the instruction set or on the order of blocks. Sums have a fixed order,
-///               and each product that is added is exact (for doubles, if the product neither overflows nor underflows)
+///               power_sgd with error feedback. factor_format::bfloat16 rounds the factors of each rank and their means by
+///               up to 2^-8 of their magnitudes. Payloads and decoded values do not depend on the instruction set or on
+///               the order of blocks. Sums have a fixed order, and each product that is added is exact (for doubles, if
+///               the product neither overflows nor underflows)
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019. Unlike in that paper, a column that becomes
 ///               zero is replaced by a random column
 class power_sgd : public codec_base {
@@ -151,10 +153,9 @@ class power_sgd : public codec_base {
   void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x,
               factors<accum<In>, E>& replicated, no_state&) const {
     using A = accum<In>;
-    auto const* const sum = side_as<A>(in.bytes);
-    auto const share = A{1} / static_cast<A>(cx.ranks);
     if (is_lossless(cx.dims)) {
-      cx.exec.for_each_index(cx.dims.n, detail::scale<In, A>{sum, x.data, share});
+      auto const share = A{1} / static_cast<A>(cx.ranks);
+      cx.exec.for_each_index(cx.dims.n, detail::scale<In, A>{side_as<A>(in.bytes), x.data, share});
     } else if (round == 0) {
       receive(cx.exec, in, A{1}, replicated.p.data(), p_size(cx.dims));
       detail::orthonormalize(cx.exec, replicated.p.data(), cx.dims.rows, rank(cx.dims), cx.ws);
@@ -172,7 +173,7 @@ class power_sgd : public codec_base {
     if (is_lossless(cx.dims))
       return cx.exec.for_each_index(cx.dims.n, detail::convert<In, A>{side_as<A>(produced), sent.data});
     auto const scope = cx.ws.mark();
-    auto const* const q = sent_factor<A>(cx.exec, produced, q_size(cx.dims), cx.ws);
+    auto const* const q = widened<A>(cx.exec, produced, q_size(cx.dims), cx.ws);
     detail::expand(cx.exec, thin(cx.dims), replicated.p.data(), q, ext::tensor_sink<In>{sent.data, 1}, cx.ws);
   }
 
@@ -229,13 +230,13 @@ class power_sgd : public codec_base {
     compute(computed.data);
     exec.for_each_index(n, detail::convert<bfloat16, A>{computed.data, side_as<bfloat16>(out)});
   }
-  /// The factor that `send` wrote to `out`, in scratch memory if it was rounded.
+  /// The n values of a transfer's buffer, in scratch memory if they are rounded.
   template <class A, executor E>
-  A const* sent_factor(E const& exec, span_on<E, std::byte const> out, std::uint64_t n, workspace_on<E>& ws) const {
-    if (!is_rounded()) return side_as<A>(out);
-    auto const sent = ws.template take<A>(n);
-    exec.for_each_index(n, detail::convert<A, bfloat16>{side_as<bfloat16>(out), sent.data});
-    return sent.data;
+  A const* widened(E const& exec, span_on<E, std::byte const> buffer, std::uint64_t n, workspace_on<E>& ws) const {
+    if (!is_rounded()) return side_as<A>(buffer);
+    auto const wide = ws.template take<A>(n);
+    exec.for_each_index(n, detail::convert<A, bfloat16>{side_as<bfloat16>(buffer), wide.data});
+    return wide.data;
   }
   /// Sets `factor` to `share` times the received sum, or to the received mean.
   template <class A, executor E>

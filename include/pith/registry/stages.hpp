@@ -272,7 +272,7 @@ inline constexpr auto stage_methods = std::tuple(
            {"power_sgd(2)", "power_sgd(1,4)", "power_sgd(2,2,bfloat16)"},
            [](auto const& t, auto const& f) { return f(detail::low_rank<power_sgd>(t)); }),
     method("one_sided_power_sgd", 1, 3, "as power_sgd, with one sum per step instead of two",
-           {"one_sided_power_sgd(2)"},
+           {"one_sided_power_sgd(2)", "one_sided_power_sgd(2,2,bfloat16)"},
            [](auto const& t, auto const& f) { return f(detail::low_rank<one_sided_power_sgd>(t)); }),
     method("damped(stage)", 1, 1, "an unbiased codec, scaled so that it contracts",
            {"damped(qsgd<4>)", "damped(natural<9>)", "damped(trits(terngrad(0,8)))", "damped(random_k(0.1,unbiased))"},
