@@ -58,8 +58,10 @@ class adaptive_averaging final : public compressed_averaging<float, adaptive_exc
             options) {}
 
   void set_learning_rate(double rate) override { exchange().set_learning_rate(rate); }
+  void restart_clock() override { exchange().restart_clock(); }
 
-  /// Writes a line per step: the factor by which the sent elements were reduced, and the gain.
+  /// Writes a line per observed step: the factor by which the sent elements were reduced, and the gain relative to |p|^2.
+  /// The controller observes a step before the next step or checkpoint.
   void write_decisions(std::filesystem::path const& path) const override {
     auto* const file = std::fopen(path.c_str(), "w");
     if (!file) throw std::invalid_argument(fmt::format("--decisions: cannot write {}", path.string()));

@@ -28,10 +28,11 @@ class averaging {
   virtual void accumulate(torch::Tensor const& loss) { loss.backward(); }
   virtual void backward(torch::Tensor const& loss) = 0;
 
-  /// For controllers: the learning rate from the next step on.
+  /// For controllers: the learning rate from the next step on, and the end of a pause between steps.
   virtual void set_learning_rate(double) {}
+  virtual void restart_clock() {}
   virtual void fit_buckets() {}
-  /// The bytes that this rank sent in the last step.
+  /// The bytes of gradients that this rank sent in the last step, without the transfers of a controller.
   virtual double sent_bytes() const = 0;
   virtual void report(std::ostream&, pith::report_labels const&) const {}
   virtual void write_decisions(std::filesystem::path const&) const {}

@@ -34,7 +34,7 @@ inline std::vector<pith::gradiveq_tensor> convolutions(named_tensors const& of) 
   return all;
 }
 
-/// The paper's proportions, shortened: 1, 1 and 4 eighteenths of the training, which has some three periods.
+/// The paper's proportions, shortened: 1, 1 and 4 eighteenths of the training, which has about three periods.
 inline pith::gradiveq_options phases_of(std::int64_t steps) {
   auto const unit = static_cast<std::uint64_t>(std::max<std::int64_t>(2, steps / 18));
   return {.warm_up = unit, .samples = unit, .compressed = 4 * unit, .basis = {.lambda = 0.05}};
@@ -54,24 +54,24 @@ class gradiveq_averaging final : public averaging {
   void zero_grad() override { gradients_.zero_(); }
   void backward(torch::Tensor const& loss) override {
     loss.backward();
-    phases_.push_back(schedule_.phase());
+    decided_.push_back({schedule_.phase(), 0});
     sent_bytes_ = exchange_.traffic().sent(static_cast<unsigned>(at_.ranks));
     schedule_.all_reduce_mean({gradients_.data_ptr<float>(), exchange_.size()});
-    losses_.push_back(schedule_.loss());
+    if (decided_.back().phase == pith::gradiveq_phase::compressed) decided_.back().loss = schedule_.loss();
   }
 
   double sent_bytes() const override { return sent_bytes_; }
   void report(std::ostream& out, pith::report_labels const& labels) const override {
     pith::write_lines(out, exchange_.report(), labels);
   }
-  /// Writes a line per step: the phase, and the local loss of a compressed step.
+  /// Writes a line per step of this run: the phase, and rank 0's loss of a compressed step.
   void write_decisions(std::filesystem::path const& path) const override {
     constexpr auto names = std::array{"warm_up", "sampling", "compressed"};
     auto* const file = std::fopen(path.c_str(), "w");
     if (!file) throw std::invalid_argument(fmt::format("--decisions: cannot write {}", path.string()));
     fmt::print(file, "step,phase,loss\n");
-    for (std::size_t i = 0; i < phases_.size(); ++i)
-      fmt::print(file, "{},{},{:.6f}\n", i + 1, names[static_cast<std::size_t>(phases_[i])], losses_[i]);
+    for (std::size_t i = 0; i < decided_.size(); ++i)
+      fmt::print(file, "{},{},{:.6f}\n", i + 1, names[static_cast<std::size_t>(decided_[i].phase)], decided_[i].loss);
     std::fclose(file);
   }
 
@@ -100,6 +100,10 @@ class gradiveq_averaging final : public averaging {
   }
 
  private:
+  struct decided {
+    pith::gradiveq_phase phase;
+    double loss;
+  };
   using exchange_type = pith::gradient_exchange<float, pith::seq_executor, pith::any_communicator>;
 
   static std::vector<pith::tensor_spec> specs(named_tensors const& of) {
@@ -113,8 +117,7 @@ class gradiveq_averaging final : public averaging {
   exchange_type exchange_;
   pith::gradiveq<float, pith::seq_executor, pith::any_communicator> schedule_;
   double sent_bytes_ = 0;
-  std::vector<pith::gradiveq_phase> phases_;
-  std::vector<double> losses_;
+  std::vector<decided> decided_;
 };
 
 }  // namespace pith_libtorch

@@ -62,12 +62,14 @@ inline void add_exchange(CLI::App& app, options& o) {
   auto* const adapted = app.add_option("--controller", o.controller.name,
                                        "chooses the density of top_k in each step, in place of --codec; or gradiveq");
   adapted->check(CLI::IsMember({"gravac", "gravac_by_gradients", "accordion", "gradiveq"}));
-  for (auto const* other : {"--bfloat16", "--codec", "--codec-of"}) adapted->excludes(other);
+  for (auto const* other : {"--bfloat16", "--codec", "--codec-of", "--fit-buckets"}) adapted->excludes(other);
   auto const option = [&](auto const* name, auto& value, auto const* text) {
     return app.add_option(name, value, text)->needs(adapted);
   };
-  option("--min-gain", o.controller.min_gain, "of gravac")->check(CLI::Range(0.0, 1.0))->capture_default_str();
-  option("--window", o.controller.window, "steps between two decisions")->check(CLI::PositiveNumber);
+  option("--min-gain", o.controller.min_gain, "of gravac and gravac_by_gradients")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  option("--window", o.controller.window, "steps between two decisions; not of gradiveq")->check(CLI::PositiveNumber);
   option("--decisions", o.decisions, "a CSV file of the controller's decisions");
   auto* const dense = app.add_option("--dense", o.dense, "one MPI_Allreduce after backward, in place of the exchange");
   dense->check(CLI::IsMember({"float", "bfloat16"}));

@@ -99,12 +99,12 @@ class trainer {
     auto out = losses(options_.out, at_.rank == 0);
     auto const first = options_.resume.empty() ? 0 : checkpoint(options_.resume, at_).load(state());
     for (auto step = first; step <= setting_.steps; ++step) {
-      auto const validation = is_evaluated(step) ? validate() : std::vector<double>();
+      auto const validation = validated(step);
       auto const begun = std::chrono::steady_clock::now();
       auto const training = train(step);
       seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
       out.write(step, seconds_, gradients_->sent_bytes(), training, validation);
-      if (is_evaluated(step)) report(step);
+      if (at_.rank == 0 && is_evaluated(step)) report(step);
       if (options_.fits_buckets && step == first + 1) gradients_->fit_buckets();
       if (!options_.save.empty() && (step + 1) % options_.save_every == 0) save(step + 1);
     }
@@ -164,10 +164,18 @@ class trainer {
   }
 
   bool is_evaluated(std::int64_t step) const {
-    if (options_.evaluate_every == 0 || at_.rank != 0) return false;
+    if (options_.evaluate_every == 0) return false;
     return step % options_.evaluate_every == 0 || step == setting_.steps;
   }
-  /// The losses of 20 random batches and of the whole validation split, on rank 0 while the others wait in their step.
+  /// Rank 0 validates while the others wait, so that the time of no step contains the validation.
+  std::vector<double> validated(std::int64_t step) {
+    if (!is_evaluated(step)) return {};
+    auto const losses = at_.rank == 0 ? validate() : std::vector<double>();
+    MPI_Barrier(MPI_COMM_WORLD);
+    gradients_->restart_clock();
+    return losses;
+  }
+  /// The losses of 20 random batches and of the whole validation split.
   std::vector<double> validate() {
     auto drawn = std::vector<samples>();
     for (int i = 0; i < 20; ++i) drawn.push_back(task_.data->draw("validation", setting_.batch));

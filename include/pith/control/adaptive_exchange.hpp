@@ -201,6 +201,9 @@ class adaptive_exchange {
     exchange_.abandon();
     if (!exchange_.has_failed()) withdraw();
   }
+  /// Begins the time of the next report now, not at the end of the previous step. All ranks call restart_clock() after a
+  /// pause for a validation or a checkpoint, and after the slowest rank's pause has ended.
+  void restart_clock() { last_ = clock::now(); }
   void rescale(double factor) {
     require_intact("rescale");
     exchange_.rescale(factor);

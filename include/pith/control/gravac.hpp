@@ -68,12 +68,6 @@ class factor_ladder {
 /// average(kept) / average(energy). `of_quotients` is average(kept / energy), as in the paper.
 enum class gain_average : std::uint8_t { of_energies, of_quotients };
 
-/// The energy by which the kept energy is divided.
-enum class gain_over : std::uint8_t {
-  input,    ///< |p|^2 of the encoder's input p, which contains the residual
-  gradient  ///< |g|^2 of the gradient g
-};
-
 struct gravac_options {
   factor_ladder ladder = factor_ladder::exponential(10, 1000);
   double min_gain = 0.7;       ///< smallest gain with which a factor is used
@@ -161,6 +155,12 @@ class gravac {
   }
 
  protected:
+  /// The energy by which the kept energy is divided.
+  enum class gain_over : std::uint8_t {
+    input,    ///< |p|^2 of the encoder's input p, which contains the residual
+    gradient  ///< |g|^2 of the gradient g; such a class declares ext::gradient_norms
+  };
+
   gravac(gravac_options options, gain_over over) : options_(std::move(options)), over_(over) {
     using detail::require;
     auto const& o = options_;
@@ -227,7 +227,8 @@ class gravac {
     auto sum = rate_sum();
     for (auto const& r : seen.tensors) {
       if (r.rate != rate) continue;
-      sum.energy += over_ == gain_over::input ? r.energy : seen.gradients.data()[r.tensor];
+      auto const is_of_gradient = over_ == gain_over::gradient && r.tensor < seen.gradients.size();
+      sum.energy += is_of_gradient ? seen.gradients.data()[r.tensor] : r.energy;
       sum.kept += r.kept;
       ++sum.tensors;
     }
@@ -313,9 +314,9 @@ class gravac {
   state state_;
 };
 
-/// gravac with kept energies divided by |g|^2, the energy of the gradients without residuals. In a steady state, sent
-/// energy equals |g|^2 at every factor, if gradients and residuals are uncorrelated. So the gain is below `min_gain` only
-/// while gradients change.
+/// gravac with kept energies divided by |g|^2, the energy of the gradients without residuals. If residuals do not grow,
+/// and are uncorrelated with gradients, the energy that a factor sends is |g|^2. So the gain of the factor in use is about
+/// 1, and the gain of a higher factor is the share of this energy that the higher factor would send.
 class gravac_by_gradients : public gravac {
  public:
   using facets = ext::facets<ext::energies, ext::gradient_norms>;

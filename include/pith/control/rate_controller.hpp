@@ -34,7 +34,7 @@ struct rate_report {
 struct step_report {
   std::uint64_t step = 0;
   double learning_rate = 0;
-  double seconds = 0;  ///< seconds since the end of the previous step, on the slowest rank
+  double seconds = 0;  ///< seconds since the end of the previous step, or since restart_clock(), on the slowest rank
   span<rate_report const> tensors = {};
   span<double const> gradients = {};  ///< |g|^2 per tensor, summed over the ranks; empty without ext::gradient_norms
 };
