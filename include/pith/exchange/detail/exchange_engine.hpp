@@ -126,7 +126,10 @@ struct exchange_engine {
   /// memory.
   struct end {
     void operator()(exchange_engine* e) const {
-      e->ready.cancel();
+      try {
+        e->cancel();
+      } catch (...) {  // the step has failed, and the pipeline is abandoned
+      }
       e->thread_.reset();
       auto owned = std::unique_ptr<exchange_engine>(e);
       e->pipeline.drain();
