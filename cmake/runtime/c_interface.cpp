@@ -40,11 +40,16 @@ void require_struct(char const* call, char const* argument, Struct const* given)
 }
 
 std::vector<tensor_spec> tensors_of(char const* call, pith_tensor const* tensors, std::size_t count) {
+  auto room = std::uint64_t{PTRDIFF_MAX} / sizeof(double);
+  require_argument(count <= room, call, "tensor_count must be at most ", room, ", got ", count);
   require_list(call, "tensors", tensors, count);
   auto all = std::vector<tensor_spec>();
   for (std::size_t i = 0; i < count; ++i) {
     auto const& [name, rows, columns] = tensors[i];
     require_argument(name != nullptr, call, "tensors[", i, "].name must be a text, got null");
+    require_argument(columns == 0 || rows <= room / columns, call, "tensors[", i, "] must have at most ", room,
+                     " elements, got ", rows, " rows of ", columns);
+    room -= rows * columns;
     all.push_back({name, matrix(rows, columns)});
   }
   return all;
@@ -96,7 +101,12 @@ struct exchange_arguments {
   std::size_t tensor_count;
   char const* const* codecs;
   std::size_t codec_count;
-  pith_exchange_options options;
+  pith_exchange_options const* options;
+
+  /// The caller's options, or the defaults if the caller passed none or an invalid struct.
+  pith_exchange_options chosen() const {
+    return options != nullptr && options->size == sizeof *options ? *options : pith_exchange_options();
+  }
 };
 
 /// Makes an exchange. If an argument is invalid, the constructor receives the error from its policy, and sends it to the
@@ -109,10 +119,13 @@ gradient_exchange<In> made_exchange(any_communicator& comm, exchange_arguments c
   auto exec = executor();
   auto failure = std::exception_ptr();
   try {
-    if (given.options.threads > 1) exec = executor(given.options.threads);
-    options = options_of(given.call, given.options);
+    if (given.options != nullptr) require_struct(given.call, "options", given.options);
+    auto const chosen = given.chosen();
+    if (chosen.threads > 1) exec = executor(chosen.threads);
+    options = options_of(given.call, chosen);
+    auto listed = tensors_of(given.call, given.tensors, given.tensor_count);
     codecs = codecs_of<In>(given.call, given.codecs, given.codec_count, given.tensor_count);
-    tensors = tensors_of(given.call, given.tensors, given.tensor_count);
+    tensors = std::move(listed);
   } catch (...) {
     failure = std::current_exception();
   }
@@ -125,7 +138,7 @@ gradient_exchange<In> made_exchange(any_communicator& comm, exchange_arguments c
 
 exchange_variant exchange_of(any_communicator& comm, exchange_arguments const& given) {
 #if !defined(PITH_RUNTIME_WITHOUT_BFLOAT16)
-  if (given.options.element == PITH_BFLOAT16) return made_exchange<bfloat16>(comm, given);
+  if (given.chosen().element == PITH_BFLOAT16) return made_exchange<bfloat16>(comm, given);
 #endif
   return made_exchange<float>(comm, given);  // refuses other elements
 }
@@ -143,6 +156,7 @@ std::vector<std::vector<std::byte>> states_of(char const* call, void const* cons
   require_list(call, "bytes", bytes, count);
   auto all = std::vector<std::vector<std::byte>>();
   for (std::size_t i = 0; i < count; ++i) {
+    if (states[i] == nullptr && bytes[i] == 0) continue;  // of a lost rank
     require_argument(states[i] != nullptr, call, "states[", i, "] must have ", bytes[i], " bytes, got null");
     auto const* const first = static_cast<std::byte const*>(states[i]);
     all.emplace_back(first, first + bytes[i]);
@@ -183,13 +197,20 @@ namespace pith { inline namespace PITH_ABI { namespace runtime {
 
 namespace {
 
-/// Calls f(exchange) with the exchange of a handle.
+bool has_failed(pith_exchange const& exchange) {
+  return std::visit([](auto const& of) { return of.has_failed(); }, exchange.of);
+}
+
+/// Calls f(exchange) with the exchange of a handle. An invalid argument that a step finds late makes the step fail, so
+/// it is no PITH_INVALID_ARGUMENT.
 template <class F>
 pith_status on(char const* call, pith_exchange* exchange, F const& f) noexcept {
-  return guarded([&] {
+  auto const had_failed = exchange == nullptr || has_failed(*exchange);
+  auto const status = guarded([&] {
     require_pointer(call, "exchange", exchange);
     std::visit(f, exchange->of);
   });
+  return status == PITH_INVALID_ARGUMENT && !had_failed && has_failed(*exchange) ? PITH_OTHER_ERROR : status;
 }
 
 template <class In>
@@ -203,6 +224,10 @@ void change_codecs(gradient_exchange<In>& of, char const* call, char const* cons
     } catch (...) {
     }
     throw;
+  }
+  // A codec that stays the same object keeps its state.
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].name() == of.codecs()[i].name()) all[i] = of.codecs()[i];
   }
   of.change(all);
 }
@@ -232,9 +257,7 @@ int pith_exchange_make(std::uint32_t interface_version, pith_communicator* commu
     *made = nullptr;
     require_interface(call, PITH_INTERFACE, interface_version);
     require_pointer(call, "communicator", communicator);
-    if (options != nullptr) require_struct(call, "options", options);
-    auto const chosen = options != nullptr ? *options : pith_exchange_options();
-    auto of = exchange_of(*communicator->shared, {call, tensors, tensor_count, codecs, codec_count, chosen});
+    auto of = exchange_of(*communicator->shared, {call, tensors, tensor_count, codecs, codec_count, options});
     *made = new pith_exchange{communicator->shared, std::move(of)};
   });
 }
@@ -273,6 +296,14 @@ int pith_exchange_skip(pith_exchange* exchange) {
 }
 int pith_exchange_abandon(pith_exchange* exchange) {
   return on("pith_exchange_abandon", exchange, [](auto& of) { of.abandon(); });
+}
+
+int pith_exchange_has_failed(pith_exchange* exchange, std::uint32_t* failed) {
+  constexpr auto* call = "pith_exchange_has_failed";
+  return on(call, exchange, [&](auto& of) {
+    require_pointer(call, "failed", failed);
+    *failed = of.has_failed() ? 1 : 0;
+  });
 }
 
 int pith_exchange_fit_buckets(pith_exchange* exchange) {

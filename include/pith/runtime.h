@@ -16,7 +16,9 @@
 //            text of the error. After PITH_INVALID_ARGUMENT, nothing has changed. Invalid arguments, sizes and calls at
 //            the wrong time are errors; a pointer must be null or valid
 //   threads  only one thread at a time may use an exchange, or a communicator and its exchanges. Different threads may
-//            use exchanges of different communicators. pith_error() is separate for each thread
+//            use exchanges of different communicators. Steps of exchanges of one communicator must not overlap: make a
+//            communicator for each exchange. pith_error() is separate for each thread. After fork(), the child must
+//            neither use nor destroy an exchange
 //   memory   the library copies all texts and structs. The order in which an exchange and its communicator are destroyed
 //            is arbitrary
 #pragma once
@@ -111,15 +113,19 @@ int pith_exchange_ready_separate(pith_exchange* exchange, size_t tensor, void* g
 int pith_exchange_wait(pith_exchange* exchange);
 /// Ends a step without an exchange, on all ranks, before a whole bucket is ready. Between steps, it has no effect.
 int pith_exchange_skip(pith_exchange* exchange);
-/// Gives up a step on this rank. The step then fails on the other ranks, after their timeout.
+/// Gives up a step on this rank. The step then fails on the other ranks, after their timeout. It has also failed on this
+/// rank if a transfer had begun.
 int pith_exchange_abandon(pith_exchange* exchange);
+/// Sets `*failed` to 1 if a step has failed, so that only pith_exchange_load can follow, and otherwise to 0.
+int pith_exchange_has_failed(pith_exchange* exchange, uint32_t* failed);
 
 /// Computes new buckets from the times of the last step, which called begin before backward, and ready during backward.
 /// All ranks call it between steps, for example after the second step.
 int pith_exchange_fit_buckets(pith_exchange* exchange);
 /// Multiplies all residuals by a factor, after a change of the loss scale or the learning rate.
 int pith_exchange_rescale(pith_exchange* exchange, double factor);
-/// Sets other codecs, as pith_exchange_make does. All ranks call it between steps, with equal texts.
+/// Sets other codecs, as pith_exchange_make does. All ranks call it between steps, with equal texts. A tensor whose codec
+/// stays the same keeps its whole state, and other tensors keep their residuals.
 int pith_exchange_change_codecs(pith_exchange* exchange, char const* const* codecs, size_t codec_count);
 
 /// The last step of this rank, all tensors together (pith/exchange/exchange_report.hpp). Later versions add fields at the
@@ -146,14 +152,16 @@ typedef struct pith_tensor_report {
 int pith_exchange_report(pith_exchange* exchange, pith_report* report);
 int pith_exchange_tensor_report(pith_exchange* exchange, size_t tensor, pith_tensor_report* report);
 
-/// Sets `*bytes` to the size of this rank's saved state. `steps_back` is 0, or 1 with is_recoverable.
+/// Sets `*bytes` to the size of this rank's saved state. `steps_back` is 0, or 1 with is_recoverable. This function and
+/// pith_exchange_save need memory for two more copies of the state.
 int pith_exchange_state_bytes(pith_exchange* exchange, uint32_t steps_back, size_t* bytes);
 /// Writes the saved state of this rank to `state`, which has `bytes` bytes. All ranks save after the same step.
 int pith_exchange_save(pith_exchange* exchange, uint32_t steps_back, void* state, size_t bytes);
-/// Restores a state that this rank saved, in a job with the same number of ranks.
+/// Restores a state that this rank saved, in a job with the same number of ranks. All ranks call it. If it fails on some
+/// ranks, the next step returns PITH_AGREEMENT_ERROR on all ranks, unless all ranks load again.
 int pith_exchange_load(pith_exchange* exchange, void const* state, size_t bytes);
 /// Restores the state of this rank from the states of all ranks of a job that had any number of ranks. `states` and
-/// `bytes` have one entry per rank of that job, in rank order. States of lost ranks may be missing.
+/// `bytes` have one entry per rank of that job, in rank order. Entries of lost ranks may be missing, or null and 0.
 int pith_exchange_load_resharded(pith_exchange* exchange, void const* const* states, size_t const* bytes,
                                  size_t state_count);
 

@@ -103,6 +103,8 @@ static void states_are_restored(void) {
     CHECK(memcmp(first, second, sizeof first) == 0);
     CHECK(pith_exchange_load(from, state, bytes) == PITH_SUCCESS);
   }
+  size_t const lost[] = {bytes, 0};
+  CHECK(pith_exchange_load_resharded(to, states, lost, 2) == PITH_SUCCESS);
   CHECK_INVALID(pith_exchange_load(to, state, bytes - 1), "import_state");
   CHECK_INVALID(pith_exchange_load(to, state, 0), "import_state");
   CHECK_INVALID(pith_exchange_load(to, NULL, bytes), "state must be a valid pointer, got null");
@@ -174,6 +176,25 @@ static void codecs_are_changed(void) {
   pith_exchange_destroy(exchange);
 }
 
+/// A tensor whose codec stays keeps its warm start.
+static void unchanged_codecs_keep_states(void) {
+  float g[elements], same[elements];
+  char const* const before[] = {"ef(power_sgd(1,1))", "identity"};
+  char const* const after[] = {"ef(power_sgd(1,1))", "cast<bfloat16>"};
+  pith_exchange* const changed = make(NULL);
+  pith_exchange* const kept = make(NULL);
+  CHECK(pith_exchange_change_codecs(changed, before, 2) == PITH_SUCCESS);
+  CHECK(pith_exchange_change_codecs(kept, before, 2) == PITH_SUCCESS);
+  for (int step = 0; step < 2; ++step) {
+    fill(g), fill(same);
+    CHECK(pith_exchange_all_reduce_mean(changed, g, elements, 1) == PITH_SUCCESS);
+    CHECK(pith_exchange_all_reduce_mean(kept, same, elements, 1) == PITH_SUCCESS);
+    CHECK(memcmp(g, same, sizeof g) == 0);
+    CHECK(pith_exchange_change_codecs(changed, after, 2) == PITH_SUCCESS);
+  }
+  pith_exchange_destroy(changed), pith_exchange_destroy(kept);
+}
+
 static void null_exchanges_are_errors(void) {
   char const* const words = "exchange must be a valid pointer, got null";
   float g[elements];
@@ -189,6 +210,8 @@ static void null_exchanges_are_errors(void) {
   CHECK_INVALID(pith_exchange_wait(NULL), words);
   CHECK_INVALID(pith_exchange_skip(NULL), words);
   CHECK_INVALID(pith_exchange_abandon(NULL), words);
+  uint32_t failed = 0;
+  CHECK_INVALID(pith_exchange_has_failed(NULL, &failed), words);
   CHECK_INVALID(pith_exchange_fit_buckets(NULL), words);
   CHECK_INVALID(pith_exchange_rescale(NULL, 1), words);
   CHECK_INVALID(pith_exchange_change_codecs(NULL, &codec, 1), words);
@@ -220,7 +243,10 @@ static void exchanges_are_refused(void) {
   CHECK_INVALID(MAKE(comm, tensors, 2, &codec, 1, NULL, NULL), "made must be a valid pointer, got null");
   CHECK_INVALID(MAKE(comm, NULL, 2, &codec, 1, NULL, &made), "tensors must have 2 entries, got null");
   CHECK_INVALID(MAKE(comm, nameless, 1, &codec, 1, NULL, &made), "tensors[0].name must be a text, got null");
-  CHECK_INVALID(MAKE(comm, large, 1, &codec, 1, NULL, &made), "rows x columns must be below 2^64");
+  CHECK_INVALID(MAKE(comm, large, 1, &codec, 1, NULL, &made), "tensors[0] must have at most 1152921504606846975 elements");
+  pith_tensor const together[] = {{"a", 1, (uint64_t)1 << 59}, {"b", (uint64_t)1 << 30, (uint64_t)1 << 30}};
+  CHECK_INVALID(MAKE(comm, together, 2, &codec, 1, NULL, &made), "tensors[1] must have at most 576460752303423487 elements");
+  CHECK_INVALID(MAKE(comm, tensors, SIZE_MAX, &codec, 1, NULL, &made), "tensor_count must be at most");
   CHECK_INVALID(MAKE(comm, tensors, 2, NULL, 1, NULL, &made), "codecs must have 1 entries, got null");
   CHECK_INVALID(MAKE(comm, tensors, 2, textless, 1, NULL, &made), "codecs[0] must be a text, got null");
   CHECK_INVALID(MAKE(comm, tensors, 2, unknown, 2, NULL, &made), "topk");
@@ -292,6 +318,9 @@ static void steps_are_refused(void) {
   CHECK(pith_exchange_ready_separate(exchange, 0, g, 24) == PITH_SUCCESS);
   CHECK_INVALID(pith_exchange_skip(exchange), "before a whole bucket is ready");
   CHECK(pith_exchange_abandon(exchange) == PITH_SUCCESS);
+  uint32_t failed = 2;
+  CHECK(pith_exchange_has_failed(exchange, &failed) == PITH_SUCCESS && failed <= 1);
+  CHECK_INVALID(pith_exchange_has_failed(exchange, NULL), "failed must be a valid pointer, got null");
   pith_exchange_destroy(exchange);
 
   pith_exchange* const during = make(NULL);
@@ -306,6 +335,7 @@ int main(void) {
   states_are_restored();
   options_are_applied();
   codecs_are_changed();
+  unchanged_codecs_keep_states();
   null_exchanges_are_errors();
   exchanges_are_refused();
   steps_are_refused();

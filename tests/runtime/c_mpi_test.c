@@ -69,6 +69,10 @@ static void errors_are_shared(pith_communicator* comm) {
   options.element = rank == 0 ? 2 : PITH_FLOAT;
   int const status = pith_exchange_make(PITH_INTERFACE, comm, tensors, 2, codecs, 2, &options, &exchange);
   CHECK(status == (rank == 0 ? PITH_INVALID_ARGUMENT : PITH_AGREEMENT_ERROR));
+  options.element = PITH_FLOAT;
+  options.size = rank == 0 ? 0 : sizeof options;
+  int const sized = pith_exchange_make(PITH_INTERFACE, comm, tensors, 2, codecs, 2, &options, &exchange);
+  CHECK(sized == (rank == 0 ? PITH_INVALID_ARGUMENT : PITH_AGREEMENT_ERROR));
   CHECK(exchange == NULL);
 
   CHECK(make(comm, codecs, &exchange) == PITH_SUCCESS);
@@ -91,6 +95,8 @@ static void lost_ranks_are_found(void) {
   if (rank < 2) {
     CHECK_ERROR(pith_exchange_all_reduce_mean(exchange, g, elements, 1), PITH_COMMUNICATION_ERROR,
                 "did not end within 1 s");
+    uint32_t failed = 0;
+    CHECK(pith_exchange_has_failed(exchange, &failed) == PITH_SUCCESS && failed == 1);
     CHECK_ERROR(pith_exchange_begin(exchange, g, elements, 1), PITH_INVALID_ARGUMENT, "import_state");
   }
   MPI_Barrier(MPI_COMM_WORLD);
