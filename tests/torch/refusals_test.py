@@ -160,10 +160,11 @@ def test_without_a_process_group():
 
 
 def test_states():
-    _, state = local("ef(top_k(0.5))")
+    model, state = local("ef(top_k(0.5))")
     saved = state.state_dict()
     damaged = [{**saved[0], "bytes": saved[0]["bytes"][:-1]}, saved[1]]
     for bad in (saved[0], saved[:1] + saved[:1], damaged, [], [{}], {}):
         assert error_of(state.load_state_dict, bad) is not None, bad
         assert all(torch.equal(a["bytes"], b["bytes"]) for a, b in zip(state.state_dict(), saved))
+    state.all_reduce_mean([[torch.ones_like(p) for p in model.parameters()] for _ in range(2)])
     state.load_state_dict(saved)

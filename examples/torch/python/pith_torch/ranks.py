@@ -2,7 +2,7 @@
 
 import inspect
 import itertools
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import torch
 import torch.distributed as dist
@@ -198,6 +198,7 @@ class LocalRanks:
     def each(self, call):
         """[call(i)] for each rank i, with one thread per rank."""
         calls = [self._threads.submit(call, i) for i in self.ranks]
+        wait(calls)
         return [c.result() for c in calls]
 
     def agree(self, call):

@@ -146,17 +146,16 @@ class State:
         ranks saved. With a list, the number of ranks may have changed. If a rank raises an error, all ranks do, and keep
         their states."""
         self._abandon_backward()
-        before, loaded = [], []
+        before = []
         try:
-            self._scale = self._ranks.agree(lambda: self._load(saved, before, loaded))
+            self._scale = self._ranks.agree(lambda: self._load(saved, before))
         except Exception:
-            for i in loaded:
-                self._exchanges[i].load(before[i])
+            for exchange, state in zip(self._exchanges, before):
+                exchange.load(state)
             raise
 
-    def _load(self, saved, before, loaded):
-        """Returns the loss scale of the saved states. Adds the present states to `before`, and each rank whose state has
-        been loaded to `loaded`."""
+    def _load(self, saved, before):
+        """Returns the loss scale of the saved states. Adds the present states to `before`."""
         before += [exchange.save() for exchange in self._exchanges]
         states = [saved] if isinstance(saved, dict) else saved
         if not states or not all(isinstance(state, dict) and state.keys() == KEYS for state in states):
@@ -171,12 +170,7 @@ class State:
         else:
             new = [_core.reshard(old, size, rank) for rank in self._ranks.ranks]
         require_count("states", len(self._exchanges), len(new))
-
-        def load(i):
-            self._exchanges[i].load(new[i])
-            loaded.append(i)
-
-        self._ranks.each(load)
+        self._ranks.each(lambda i: self._exchanges[i].load(new[i]))
         return 1.0 if states[0]["scale"] is None else states[0]["scale"]
 
     def fed_back(self, name):
