@@ -45,10 +45,20 @@ PEERS = {
     "mpi_dense": "`MPI_Allreduce` of float",
     "mpi_bfloat16": "`MPI_Allreduce` of bfloat16",
 }
+ADAPTIVE = {
+    "dense": "`identity`",
+    "top_k_10x": "top-k 10x",
+    "top_k_100x": "top-k 100x",
+    "top_k_1000x": "top-k 1000x",
+    "gravac": "`gravac`",
+    "gravac_by_gradients": "`gravac_by_gradients`",
+    "accordion": "`accordion`, 10x and 1000x",
+    "gradiveq": "`gradiveq`",
+}
 CONTROL = {"jitter": "`identity`, means times 1 + 0.003 u"}
 LINKS = {"10mbit": "10 Mbit/s", "100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s", "100mbit+20ms": "100 Mbit/s, 20 ms"}
 BFLOAT16 = ("torch_bfloat16", "mpi_bfloat16", "bfloat16")
-STEPS = {"gpt": [500, 1000, 1500, 2000], "lstm": [500, 1000]}
+STEPS = {"gpt": [500, 1000, 1500, 2000], "lstm": [500, 1000], "resnet": [390, 780]}
 NOISE = 0.005  # between seeds of the GPT; 0.007 of the LSTM (docs/training.md)
 
 
@@ -175,6 +185,35 @@ def whole_table(results):
         )
 
 
+def adaptive_table(results):
+    """Until the last loss of top-k 10x: steps, bytes of one rank, and seconds over the link."""
+    runs = {n: rows_of(p) for n in ADAPTIVE if (p := results / f"adaptive_lstm_100mbit_{n}.csv").exists()}
+    evaluated = {n: [row for row in rows if row["whole_validation_loss"]] for n, rows in runs.items()}
+    aim = float(evaluated["top_k_10x"][-1]["whole_validation_loss"])
+    yield "| exchange | steps to the loss of top-k 10x | MB sent until then | seconds until then | loss of step 1000 | loss of step 2000 |"
+    yield "|---|---|---|---|---|---|"
+    for name, rows in runs.items():
+        losses_at = {int(row["step"]): float(row["whole_validation_loss"]) for row in evaluated[name]}
+        ends = [step for step, loss in losses_at.items() if loss <= aim]
+        cells = "never | | "
+        if ends:
+            sent = sum(float(row["sent_bytes"]) for row in rows[: ends[0]])
+            cells = f"{ends[0]} | {sent / 1e6:.0f} | {float(rows[ends[0] - 1]['seconds']):.0f}"
+        last = f"{losses_at[2000]:.3f}" if 2000 in losses_at else ""
+        yield f"| {ADAPTIVE[name]} | {cells} | {losses_at[1000]:.3f} | {last} |"
+
+
+def resnet_table(results):
+    runs = {n: results / f"resnet_{n}_1.csv" for n in ADAPTIVE if (results / f"resnet_{n}_1.csv").exists()}
+    dense = sum(float(row["sent_bytes"]) for row in rows_of(runs["dense"]))
+    yield "| exchange | bytes relative to dense | " + " | ".join(f"loss of step {s}" for s in STEPS["resnet"]) + " |"
+    yield "|---|---|" + "---|" * len(STEPS["resnet"])
+    for name, path in runs.items():
+        sent = sum(float(row["sent_bytes"]) for row in rows_of(path))
+        cells = " | ".join(f"{losses(path)[s]:.3f}" for s in STEPS["resnet"])
+        yield f"| {ADAPTIVE[name]} | {'1' if sent == dense else f'1/{dense / sent:.1f}'} | {cells} |"
+
+
 def gpu_table(results):
     """Trainings may have ended early. So the last steps that all of them have are compared."""
     steps = {row["codec"]: row for row in rows_of(results / "gpu_steps.csv")}
@@ -202,6 +241,8 @@ TABLES = {
     "links": lambda results: links_table(results, "gpt"),
     "lstm links": lambda results: links_table(results, "lstm"),
     "whole": whole_table,
+    "adaptive": adaptive_table,
+    "resnet": resnet_table,
     "gpu": gpu_table,
 }
 
