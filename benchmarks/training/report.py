@@ -59,7 +59,7 @@ CONTROL = {"jitter": "`identity`, means times 1 + 0.003 u"}
 LINKS = {"10mbit": "10 Mbit/s", "100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s", "100mbit+20ms": "100 Mbit/s, 20 ms"}
 BFLOAT16 = ("torch_bfloat16", "mpi_bfloat16", "bfloat16")
 STEPS = {"gpt": [500, 1000, 1500, 2000], "lstm": [500, 1000], "resnet": [390, 780]}
-NOISE = 0.005  # between seeds of the GPT; 0.007 of the LSTM (docs/training.md)
+NOISE = 0.005  # between seeds of the GPT; for equal seeds of the LSTM, less (docs/training.md)
 
 
 def rows_of(path):
