@@ -327,6 +327,7 @@ TEST_CASE("parse refuses invalid text with an error that states the expected and
   refuses("qsgd<8>(99999999999999999999)", "got \"99999999999999999999\", which is out of range");
   refuses("qsgd<4>(1000)", "qsgd<4>: levels must be in [1, 7], got 1000");
   refuses("qsgd", "parse: qsgd must have <Bits>, got \"qsgd\"");
+  refuses("power_sgd(2,2,half)", "expected full or bfloat16 in \"power_sgd(2,2,half)\", got \"half\"");
   refuses("qsgd<8>(127,100)", "bucket must be 0 (whole tensor) or a multiple of 8, got 100");
   refuses("qsgd<8>(127,128,l3)", "expected l2 or max in");
   refuses("top_k(often)", "expected a number in \"top_k(often)\", got \"often\"");
