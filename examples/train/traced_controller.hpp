@@ -44,9 +44,14 @@ class traced_controller {
     return std::visit([=](auto const& c) { return c.decide(step, tensor); }, controller_);
   }
   pith::rate_list measures(std::uint64_t step, std::uint32_t tensor) const {
-    auto const measured = [=](auto const& c) { return pith::detail::rates_to_measure(c, step, tensor); };
-    auto const rates = std::visit(measured, controller_);
-    return rates.empty() ? pith::rate_list{decide(step, tensor)} : rates;
+    auto const measured = [&](auto const& c) -> pith::rate_list {
+      if constexpr (requires { c.measures(step, tensor); }) {
+        return c.measures(step, tensor);
+      } else {
+        return {c.decide(step, tensor)};
+      }
+    };
+    return std::visit(measured, controller_);
   }
   std::vector<std::byte> save() const {
     return std::visit([](auto const& c) { return c.save(); }, controller_);
