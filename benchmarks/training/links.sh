@@ -117,6 +117,8 @@ lstm_steps() {
   lstm "${name}_qsgd8" "$1" "${few[@]}" --codec 'two_shot(qsgd<8>)'
   lstm "${name}_block_int4_two_shot" "$1" "${few[@]}" --codec "ef(two_shot($int4,ef($int4)))"
   lstm "${name}_power_sgd_4" "$1" "${few[@]}" --codec 'ef(power_sgd(4))'
+  lstm "${name}_power_sgd_4_bfloat16" "$1" "${few[@]}" --codec 'ef(power_sgd(4,2,bfloat16))'
+  lstm "${name}_power_sgd_16_bfloat16" "$1" "${few[@]}" --codec 'ef(power_sgd(16,2,bfloat16))'
   lstm "${name}_top_k_1_qsgd8" "$1" "${few[@]}" --codec "ef($sparse)"
 }
 
@@ -147,6 +149,10 @@ lstm_adaptive() {
 }
 gpt_adaptive() { :; }
 
+if [[ $kind == adaptive && -z $trainer ]]; then
+  echo "links.sh: --adaptive needs --lstm" >&2
+  exit 2
+fi
 for link in "${links[@]}"; do
   probe "$link"
   if [[ -n $trainer ]]; then "lstm_$kind" "$link"; fi

@@ -2,7 +2,7 @@
 
     python3 benchmarks/training/report.py RESULTS docs/training.md
 
-Needs torch and pith_torch (docs/pytorch.md), to count the bytes of a step.
+Needs torch and pith_torch (docs/pytorch.md), to count the bytes of a step if a file lacks them.
 """
 
 import csv
@@ -27,6 +27,8 @@ CODECS = {
     "block_int4_two_shot": "ef(two_shot(block_int<4>,ef(block_int<4>)))",
     "power_sgd_16": "ef(power_sgd(16))",
     "power_sgd_4": "ef(power_sgd(4))",
+    "power_sgd_4_bfloat16": "ef(power_sgd(4,2,bfloat16))",
+    "power_sgd_16_bfloat16": "ef(power_sgd(16,2,bfloat16))",
     "top_k_10": "ef(top_k(0.1))",
     "top_k_1": "ef(top_k(0.01))",
     "top_k_1_qsgd8": "ef(top_k(0.01)|qsgd<8>)",
@@ -104,8 +106,11 @@ def lstm():
     return torch.nn.ModuleList(layers)
 
 
-def sent_bytes(codec, model):
-    """The bytes that one of four ranks sends in a step."""
+def sent_bytes(path, codec, model):
+    """The bytes that one of four ranks sends in a step: those of the file, if it has them."""
+    last = rows_of(path)[-1]
+    if "sent_bytes" in last:
+        return float(last["sent_bytes"])
     state = pith_torch.State(pith_torch.LocalRanks(4), pith_torch.matrices(codec), model.named_parameters())
     state.all_reduce_mean([[torch.randn_like(p) for p in model.parameters()] for _ in range(4)])
     return state.report()[0][-1]["wire_bytes"]
@@ -121,7 +126,7 @@ def loss_table(results, model):
         if path.exists():
             of = losses(path)
             cells = " | ".join(f"{of[s]:.3f}" for s in steps)
-            sent = f"{sent_bytes(CODECS[name], model()) / 1e6:.3f}" if name in CODECS else ""
+            sent = f"{sent_bytes(path, CODECS[name], model()) / 1e6:.3f}" if name in CODECS else ""
             yield f"| {label(name)} | {sent} | {cells} | {of[steps[-1]] - dense[steps[-1]]:+.3f} |"
 
 

@@ -102,6 +102,8 @@ if [[ -n $text ]]; then
   lstm 1 top_k_1_qsgd8 'ef(top_k(0.01)|qsgd<8>)'
   lstm 1 block_int4_two_shot "ef(two_shot($int4,ef($int4)))"
   lstm 1 power_sgd_4 'ef(power_sgd(4))'
+  lstm 1 power_sgd_4_bfloat16 'ef(power_sgd(4,2,bfloat16))'
+  lstm 1 power_sgd_16_bfloat16 'ef(power_sgd(16,2,bfloat16))'
   lstm 1 qsgd8 'two_shot(qsgd<8>)'
   for seed in 2 3; do
     lstm $seed dense identity
