@@ -190,6 +190,15 @@ def whole_table(results):
         )
 
 
+def step_of(losses_at, aim):
+    """The step at which the loss reaches the aim, interpolated between evaluations; None if it never does."""
+    points = list(losses_at.items())
+    for (a, above), (b, below) in zip(points, points[1:]):
+        if below <= aim:
+            return round(a + (b - a) * max(0, above - aim) / (above - below))
+    return None
+
+
 def adaptive_table(results):
     """Until the last loss of top-k 10x: steps, bytes of one rank, and seconds over the link."""
     runs = {n: rows_of(p) for n in ADAPTIVE if (p := results / f"adaptive_lstm_100mbit_{n}.csv").exists()}
@@ -199,11 +208,11 @@ def adaptive_table(results):
     yield "|---|---|---|---|---|---|"
     for name, rows in runs.items():
         losses_at = {int(row["step"]): float(row["whole_validation_loss"]) for row in evaluated[name]}
-        ends = [step for step, loss in losses_at.items() if loss <= aim]
+        end = step_of(losses_at, aim)
         cells = "never | | "
-        if ends:
-            sent = sum(float(row["sent_bytes"]) for row in rows[: ends[0]])
-            cells = f"{ends[0]} | {sent / 1e6:.0f} | {float(rows[ends[0] - 1]['seconds']):.0f}"
+        if end:
+            sent = sum(float(row["sent_bytes"]) for row in rows[:end])
+            cells = f"{end} | {sent / 1e6:.0f} | {float(rows[end - 1]['seconds']):.0f}"
         last = f"{losses_at[2000]:.3f}" if 2000 in losses_at else ""
         yield f"| {ADAPTIVE[name]} | {cells} | {losses_at[1000]:.3f} | {last} |"
 

@@ -113,10 +113,11 @@ int pith_exchange_ready_separate(pith_exchange* exchange, size_t tensor, void* g
 int pith_exchange_wait(pith_exchange* exchange);
 /// Ends a step without an exchange, on all ranks, before a whole bucket is ready. Between steps, it has no effect.
 int pith_exchange_skip(pith_exchange* exchange);
-/// Gives up a step on this rank. The step then fails on the other ranks, after their timeout. It has also failed on this
-/// rank if a transfer had begun.
+/// Gives up a step on this rank. The step then fails on the other ranks, after their timeout. If a transfer had begun, the
+/// step has failed on this rank, too.
 int pith_exchange_abandon(pith_exchange* exchange);
-/// Sets `*failed` to 1 if a step has failed, so that only pith_exchange_load can follow, and otherwise to 0.
+/// Sets `*failed` to 1 if a step has failed, and otherwise to 0. After a failed step, no step can begin. After
+/// PITH_COMMUNICATION_ERROR, make another communicator and another exchange. After other errors, call pith_exchange_load.
 int pith_exchange_has_failed(pith_exchange* exchange, uint32_t* failed);
 
 /// Computes new buckets from the times of the last step, which called begin before backward, and ready during backward.
@@ -161,7 +162,8 @@ int pith_exchange_save(pith_exchange* exchange, uint32_t steps_back, void* state
 /// ranks, the next step returns PITH_AGREEMENT_ERROR on all ranks, unless all ranks load again.
 int pith_exchange_load(pith_exchange* exchange, void const* state, size_t bytes);
 /// Restores the state of this rank from the states of all ranks of a job that had any number of ranks. `states` and
-/// `bytes` have one entry per rank of that job, in rank order. Entries of lost ranks may be missing, or null and 0.
+/// `bytes` have one entry per rank of that job, in rank order. Leave out the entries of lost ranks, or pass null and 0. All
+/// ranks call it.
 int pith_exchange_load_resharded(pith_exchange* exchange, void const* const* states, size_t const* bytes,
                                  size_t state_count);
 

@@ -261,7 +261,7 @@ TEST_CASE("the first step after an import finds states of different steps, and s
   });
 }
 
-TEST_CASE("after an import that failed on one rank, the next step fails on all ranks, and states of one step mend it") {
+TEST_CASE("a step fails on all ranks after an import that failed on one rank, and states of one step mend it") {
   pith::run_ranks(3, [&](pith::thread_communicator comm) {
     auto exchange = pith::make_exchange<float>(pith::seq, comm, model, top_k(0.1));
     auto g = std::vector<float>(exchange.size(), 1.0f);

@@ -21,15 +21,15 @@ namespace pith { inline namespace PITH_ABI {
 enum class factor_format : std::uint8_t {
   full,      ///< as accum<In>, in all-reduces
   bfloat16,  ///< rounded to bfloat16, with half the bytes of floats, in mean transfers (transport::all_reduce_mean). The
-             ///< ranks' values are added in float. Magnitudes have the range of float, also for gradients of double. No
-             ///< residual of `own_residual` contains the rounding of the mean
+  ///< ranks' values are added in float. Magnitudes have the range of float, also for gradients of double. The
+  ///< residual of `own_residual` does not contain the rounding of the mean
 };
 
 /// Encodes a matrix M as two factors, P = orth(M Q) and Q' = M^T P. Each factor has r columns, where r is the argument
 /// `rank`. Q is random or the Q' of the previous step. The function `orth` makes the columns orthonormal. The factors
 /// decode to P Q'^T, which is the projection of M on the column space of P.
 ///
-/// In an exchange, two all-reduces sum the ranks' factors: first P, then Q'. The decoded P Q'^T is then the projection
+/// In an exchange, two transfers sum or average the ranks' factors: first P, then Q'. The decoded P Q'^T is then the projection
 /// of the mean of M over all ranks. The next step starts with this Q' (warm start). If the largest magnitude of a
 /// column of Q' is far from 1, the column is multiplied by a power of two, which does not change orth(M Q'). Outside an
 /// exchange, each step starts with another random Q. A gradient_exchange sums the factors P of all tensors in one
