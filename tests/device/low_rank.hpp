@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/feedback/error_feedback.hpp>
+#include <pith/feedback/own_residual.hpp>
 #include <pith/lowrank/one_sided_power_sgd.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 
