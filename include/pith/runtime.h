@@ -159,7 +159,8 @@ int pith_exchange_state_bytes(pith_exchange* exchange, uint32_t steps_back, size
 /// Writes the saved state of this rank to `state`, which has `bytes` bytes. All ranks save after the same step.
 int pith_exchange_save(pith_exchange* exchange, uint32_t steps_back, void* state, size_t bytes);
 /// Restores a state that this rank saved, in a job with the same number of ranks. All ranks call it. If it fails on some
-/// ranks, the next step returns PITH_AGREEMENT_ERROR on all ranks, unless all ranks load again.
+/// ranks, all ranks must load states again before the next step. If the ranks loaded states of different steps, the next
+/// step returns PITH_AGREEMENT_ERROR on all ranks.
 int pith_exchange_load(pith_exchange* exchange, void const* state, size_t bytes);
 /// Restores the state of this rank from the states of all ranks of a job that had any number of ranks. `states` and
 /// `bytes` have one entry per rank of that job, in rank order. Leave out the entries of lost ranks, or pass null and 0. All

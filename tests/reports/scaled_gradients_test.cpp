@@ -116,6 +116,7 @@ constexpr range_row range_rows[] = {
     {"qsgd", no_least, 123, no_least, no_most, "with one to three levels, a norm above the largest float is the unit"},
     {"unbiased", no_least, 123, no_least, no_most, "decoded elements are 10 times as large"},
     {"hadamard", no_least, 123, no_least, no_most, "transformed elements are up to 16 times as large"},
+    {",bfloat16)", no_least, 118, -100, 100, "the range of bfloat16"},
     {"power_sgd", no_least, 118, no_least, no_most, "the sums P and Q are larger than the matrix"},
     {"ef(", no_least, 123, no_least, no_most, "a residual or momentum grows to several gradients"},
 };

@@ -349,12 +349,10 @@ class gradient_exchange {
   ///
   ///   errors      std::invalid_argument, before any change, if the bytes are not a state or are damaged, or if the
   ///               state is of another rank, number of ranks, seed, element type, tensor or codec, or of 2^63 steps
-  ///               or more. The next step throws agreement_error on all ranks if their step counters differ: if the
-  ///               ranks imported states of different steps, or if import_state threw on some of them. Then all ranks
-  ///               import states of one step
+  ///               or more. If it throws on some ranks, all ranks must import states again before the next step;
+  ///               import_state(bytes, codecs) throws on all ranks. If the ranks imported states of different steps, the
+  ///               next step throws agreement_error on all ranks
   void import_state(span<std::byte const> bytes) {
-    require_between_steps("import_state");
-    engine_->pipeline.note_import();
     auto const saved = opened(bytes, codecs());
     model().owe(exec_, saved.owes);
     auto loaded = detail::field_loader<E>(exec_, saved.values().data());
@@ -362,6 +360,7 @@ class gradient_exchange {
     exec_.wait();
     model().forget();
     if (auto& copies = engine_->pipeline.copies()) copies->forget(), copies->fit(exec_, model());
+    engine_->pipeline.note_import();
     phase_ = phase::idle;
   }
   /// Sets `codecs` as `change()` does, and restores a state that was exported with these codecs. All ranks call
