@@ -116,10 +116,10 @@ fi
 if [[ -n $images ]]; then
   resnet dense --codec identity
   resnet top_k_10x --codec 'ef(top_k(0.1))'
+  resnet gradiveq --controller gradiveq --decisions "$out/resnet_gradiveq.decisions.csv"
   for controller in gravac gravac_by_gradients accordion; do
     resnet $controller --controller $controller --window 40 --decisions "$out/resnet_${controller}.decisions.csv"
   done
-  resnet gradiveq --controller gradiveq --decisions "$out/resnet_gradiveq.decisions.csv"
   resnet top_k_1000x --codec 'ef(top_k(0.001))'
   resnet top_k_100x --codec 'ef(top_k(0.01))'
 fi
