@@ -42,8 +42,8 @@ inline train::traced_controller made_controller(controller_options const& of, st
 using adaptive_exchange =
     pith::adaptive_exchange<float, pith::seq_executor, pith::any_communicator, train::traced_controller>;
 
-/// Matrices by top_k with error feedback, vectors uncompressed. With four ranks, a payload of density 0.25 is as large as
-/// the gradient in an all-reduce, so larger densities are dense steps.
+/// Matrices by top_k with error feedback, vectors uncompressed. From the density 1 / ranks on, steps are dense, because an
+/// all-gather of payloads sends about as many bytes (docs/adaptive.md).
 class adaptive_averaging final : public compressed_averaging<float, adaptive_exchange> {
  public:
   adaptive_averaging(pith::any_communicator& comm, place at, named_tensors const& of,

@@ -318,12 +318,12 @@ static void steps_are_refused(void) {
   CHECK(pith_exchange_ready_separate(exchange, 0, g, 24) == PITH_SUCCESS);
   CHECK_INVALID(pith_exchange_skip(exchange), "before a whole bucket is ready");
   CHECK(pith_exchange_abandon(exchange) == PITH_SUCCESS);
-  uint32_t failed = 2;
-  CHECK(pith_exchange_has_failed(exchange, &failed) == PITH_SUCCESS && failed <= 1);
-  CHECK_INVALID(pith_exchange_has_failed(exchange, NULL), "failed must be a valid pointer, got null");
   pith_exchange_destroy(exchange);
 
   pith_exchange* const during = make(NULL);
+  uint32_t failed = 2;
+  CHECK(pith_exchange_has_failed(during, &failed) == PITH_SUCCESS && failed == 0);
+  CHECK_INVALID(pith_exchange_has_failed(during, NULL), "failed must be a valid pointer, got null");
   CHECK(pith_exchange_begin(during, g, elements, 1) == PITH_SUCCESS && pith_exchange_ready(during, 1) == PITH_SUCCESS);
   pith_exchange_destroy(during);
 }

@@ -17,23 +17,23 @@
 
 namespace pith { inline namespace PITH_ABI {
 
-/// How an exchange transfers the factors of power_sgd.
+/// How an exchange transfers the factors of power_sgd. With `bfloat16`, the ranks' values are added in float, and
+/// magnitudes have the range of float, also for gradients of double. The residual of `own_residual` does not contain the
+/// rounding of the mean.
 enum class factor_format : std::uint8_t {
   full,      ///< as accum<In>, in all-reduces
-  bfloat16,  ///< rounded to bfloat16, with half the bytes of floats, in mean transfers (transport::all_reduce_mean). The
-  ///< ranks' values are added in float. Magnitudes have the range of float, also for gradients of double. The
-  ///< residual of `own_residual` does not contain the rounding of the mean
+  bfloat16,  ///< rounded to bfloat16, in mean transfers (transport::all_reduce_mean)
 };
 
 /// Encodes a matrix M as two factors, P = orth(M Q) and Q' = M^T P. Each factor has r columns, where r is the argument
 /// `rank`. Q is random or the Q' of the previous step. The function `orth` makes the columns orthonormal. The factors
 /// decode to P Q'^T, which is the projection of M on the column space of P.
 ///
-/// In an exchange, two transfers sum or average the ranks' factors: first P, then Q'. The decoded P Q'^T is then the projection
-/// of the mean of M over all ranks. The next step starts with this Q' (warm start). If the largest magnitude of a
-/// column of Q' is far from 1, the column is multiplied by a power of two, which does not change orth(M Q'). Outside an
-/// exchange, each step starts with another random Q. A gradient_exchange sums the factors P of all tensors in one
-/// transfer, and the factors Q' in another transfer.
+/// In an exchange, two transfers sum or average the ranks' factors: first P, then Q'. The decoded P Q'^T is then the
+/// projection of the mean of M over all ranks. The next step starts with this Q' (warm start). If the largest magnitude
+/// of a column of Q' is far from 1, the column is multiplied by a power of two, which does not change orth(M Q').
+/// Outside an exchange, each step starts with another random Q. A gradient_exchange sums the factors P of all tensors
+/// in one transfer, and the factors Q' in another transfer.
 ///
 ///   emits       (rows + columns) r values of accum<In>: P, then Q', row-major
 ///   requires    rank >= 1, 1 <= min_rate < infinity; a matrix shape, in which `rows` divides n
@@ -47,10 +47,10 @@ enum class factor_format : std::uint8_t {
 ///               random Q
 ///   properties  lossless if n < min_rate r (rows + columns), so that vectors and small matrices are sent unchanged.
 ///               For other shapes, contractive with delta = r / min(rows, columns) on average over random Q; use
-///               power_sgd with error feedback. factor_format::bfloat16 rounds the factors of each rank and their means by
-///               up to 2^-8 of their magnitudes. Payloads and decoded values do not depend on the instruction set or on
-///               the order of blocks. Sums have a fixed order, and each product that is added is exact (for doubles, if
-///               the product neither overflows nor underflows)
+///               power_sgd with error feedback. factor_format::bfloat16 rounds the factors of each rank and their means
+///               by up to 2^-8 of their magnitudes. Payloads and decoded values do not depend on the instruction set or
+///               on the order of blocks. Sums have a fixed order, and each product that is added is exact (for doubles,
+///               if the product neither overflows nor underflows)
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019. Unlike in that paper, a column that becomes
 ///               zero is replaced by a random column
 class power_sgd : public codec_base {
