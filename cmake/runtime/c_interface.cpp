@@ -1,4 +1,5 @@
 // cmake/runtime/c_interface.cpp — compiles the C interface.
+#include <pith/comm/function_communicator.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/exchange/reshard.hpp>
 #include <pith/runtime/gradient_exchange.hpp>
@@ -164,6 +165,16 @@ std::vector<std::vector<std::byte>> states_of(char const* call, void const* cons
   return all;
 }
 
+send_recv_function function_of(pith_send_recv send_recv, void* context) {
+  return [=](span<std::byte const> mine, unsigned to, span<std::byte> theirs, unsigned from) {
+    auto const failure = send_recv(context, mine.data(), mine.size(), to, theirs.data(), theirs.size(), from);
+    if (failure == 0) return;
+    throw communication_error(detail::text("pith_send_recv: must return 0, got ", failure, " when sending ",
+                                           mine.size(), " bytes to rank ", to, " and receiving ", theirs.size(),
+                                           " bytes from rank ", from));
+  };
+}
+
 template <class Report>
 void fill(Report& to, tensor_report const& from) {
   to.elements = from.elements;
@@ -213,23 +224,26 @@ pith_status on(char const* call, pith_exchange* exchange, F const& f) noexcept {
   return status == PITH_INVALID_ARGUMENT && !had_failed && has_failed(*exchange) ? PITH_OTHER_ERROR : status;
 }
 
-template <class In>
-void change_codecs(gradient_exchange<In>& of, char const* call, char const* const* codecs, std::size_t count) {
+/// The codecs of a call that all ranks make. If they are invalid, refuse() makes the call without codecs: the exchange
+/// refuses it on this rank, and sends an error to the other ranks. A codec whose text stays the same is the same object, and
+/// keeps its state.
+template <class In, class Refuse>
+std::vector<any_codec<In>> next_codecs(gradient_exchange<In> const& of, char const* call, char const* const* codecs,
+                                       std::size_t count, Refuse const& refuse) {
   auto all = std::vector<any_codec<In>>();
   try {
     all = codecs_of<In>(call, codecs, count, of.tensors().size());
   } catch (...) {
     try {
-      of.change({});  // is refused on this rank, and sends an error to the other ranks
+      refuse();
     } catch (...) {
     }
     throw;
   }
-  // A codec that stays the same object keeps its state.
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].name() == of.codecs()[i].name()) all[i] = of.codecs()[i];
   }
-  of.change(all);
+  return all;
 }
 
 }  // namespace
@@ -245,6 +259,17 @@ char const* pith_version(void) {
 int pith_communicator_make_self(std::uint32_t interface_version, pith_communicator** made) {
   return make_communicator("pith_communicator_make_self", PITH_INTERFACE, interface_version, made,
                            [] { return any_communicator::owning([] { return self_communicator(); }); });
+}
+int pith_communicator_make_function(std::uint32_t interface_version, std::uint32_t rank, std::uint32_t ranks,
+                                    pith_send_recv send_recv, void* context, pith_communicator** made) {
+  constexpr auto* call = "pith_communicator_make_function";
+  return make_communicator(call, PITH_INTERFACE, interface_version, made, [&] {
+    require_argument(ranks > 0, call, "ranks must be at least 1, got 0");
+    require_argument(rank < ranks, call, "rank must be below ", ranks, ", got ", rank);
+    require_argument(send_recv != nullptr, call, "send_recv must be a function, got null");
+    return any_communicator::owning(
+        [&] { return function_communicator(rank, ranks, function_of(send_recv, context)); });
+  });
 }
 void pith_communicator_destroy(pith_communicator* communicator) { delete communicator; }
 
@@ -314,7 +339,8 @@ int pith_exchange_rescale(pith_exchange* exchange, double factor) {
 }
 int pith_exchange_change_codecs(pith_exchange* exchange, char const* const* codecs, std::size_t codec_count) {
   constexpr auto* call = "pith_exchange_change_codecs";
-  return on(call, exchange, [&](auto& of) { change_codecs(of, call, codecs, codec_count); });
+  return on(call, exchange,
+            [&](auto& of) { of.change(next_codecs(of, call, codecs, codec_count, [&] { of.change({}); })); });
 }
 
 int pith_exchange_report(pith_exchange* exchange, pith_report* report) {
@@ -360,6 +386,16 @@ int pith_exchange_load(pith_exchange* exchange, void const* state, std::size_t b
   return on(call, exchange, [&](auto& of) {
     require_pointer(call, "state", state);
     of.import_state({static_cast<std::byte const*>(state), bytes});
+  });
+}
+int pith_exchange_load_with_codecs(pith_exchange* exchange, void const* state, std::size_t bytes,
+                                   char const* const* codecs, std::size_t codec_count) {
+  constexpr auto* call = "pith_exchange_load_with_codecs";
+  return on(call, exchange, [&](auto& of) {
+    auto const refuse = [&] { of.import_state({}, {}); };
+    auto const next = next_codecs(of, call, codecs, codec_count, refuse);
+    if (state == nullptr) bytes = 0;  // is refused by all ranks
+    of.import_state({static_cast<std::byte const*>(state), bytes}, next);
   });
 }
 int pith_exchange_load_resharded(pith_exchange* exchange, void const* const* states, std::size_t const* bytes,

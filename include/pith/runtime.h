@@ -52,6 +52,19 @@ typedef struct pith_communicator pith_communicator;
 
 /// Makes the communicator of a single rank. `interface_version` is PITH_INTERFACE.
 int pith_communicator_make_self(uint32_t interface_version, pith_communicator** made);
+/// A function of a transport. It sends `sent_bytes` bytes to rank `to`, receives `received_bytes` bytes from rank `from`,
+/// and returns 0 when both have ended, or another number if one of them failed. The two ranks may differ, and neither of
+/// them is the calling rank. Rank `to` receives as many bytes as this rank sends, which may be 0. Rank `to` may
+/// itself be sending before it receives, so the function must send and receive at the same time, as MPI_Sendrecv does.
+typedef int (*pith_send_recv)(void* context, void const* sent, size_t sent_bytes, uint32_t to, void* received,
+                              size_t received_bytes, uint32_t from);
+/// Makes a communicator on a transport of the engine, as pith::function_communicator
+/// (pith/comm/function_communicator.hpp). `interface_version` is PITH_INTERFACE. The library passes `context` to each call
+/// of `send_recv`. One thread at a time calls the function: the caller's, or after pith_exchange_ready a thread of the
+/// library. Communicators need separate connections or tags. If the function fails, the step returns
+/// PITH_COMMUNICATION_ERROR. The function has its own timeout.
+int pith_communicator_make_function(uint32_t interface_version, uint32_t rank, uint32_t ranks, pith_send_recv send_recv,
+                                    void* context, pith_communicator** made);
 /// Destroys a communicator. Null is ignored.
 void pith_communicator_destroy(pith_communicator* communicator);
 
@@ -104,7 +117,7 @@ int pith_exchange_all_reduce_mean(pith_exchange* exchange, void* gradients, uint
 
 /// Begins a step, whose gradients lie one after another. Only the exchange may access a gradient from ready to wait.
 int pith_exchange_begin(pith_exchange* exchange, void* gradients, uint64_t elements, double weight);
-/// Marks a gradient as written. With MPI, the first call of a step starts a thread that calls MPI.
+/// Marks a gradient as written. The first call of a step starts a thread that calls MPI, or the function of a transport.
 int pith_exchange_ready(pith_exchange* exchange, size_t tensor);
 /// Begins a step, whose gradients lie at any addresses. Pass each of them to pith_exchange_ready_separate.
 int pith_exchange_begin_separate(pith_exchange* exchange, double weight);
@@ -162,6 +175,10 @@ int pith_exchange_save(pith_exchange* exchange, uint32_t steps_back, void* state
 /// ranks, all ranks must load states again before the next step. If the ranks loaded states of different steps, the next
 /// step returns PITH_AGREEMENT_ERROR on all ranks.
 int pith_exchange_load(pith_exchange* exchange, void const* state, size_t bytes);
+/// Sets other codecs, as pith_exchange_change_codecs does, and restores a state that was saved with these codecs. All ranks
+/// call it, with equal texts. If it fails on one rank, it fails on all.
+int pith_exchange_load_with_codecs(pith_exchange* exchange, void const* state, size_t bytes, char const* const* codecs,
+                                   size_t codec_count);
 /// Restores the state of this rank from the states of all ranks of a job that had any number of ranks. `states` and
 /// `bytes` have one entry per rank of that job, in rank order. Leave out the entries of lost ranks, or pass null and 0. All
 /// ranks call it.

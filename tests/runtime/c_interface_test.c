@@ -195,6 +195,33 @@ static void unchanged_codecs_keep_states(void) {
   pith_exchange_destroy(changed), pith_exchange_destroy(kept);
 }
 
+/// A state is loaded by an exchange that was made with other codecs.
+static void codecs_are_loaded(void) {
+  float g[elements], same[elements];
+  char const* const sparse[] = {"ef(top_k(0.5))", "identity"};
+  pith_exchange* const from = make(NULL);
+  pith_exchange* const to = make(NULL);
+  CHECK(pith_exchange_change_codecs(from, sparse, 2) == PITH_SUCCESS);
+  fill(g);
+  CHECK(pith_exchange_all_reduce_mean(from, g, elements, 1) == PITH_SUCCESS);
+  size_t bytes = 0;
+  CHECK(pith_exchange_state_bytes(from, 0, &bytes) == PITH_SUCCESS);
+  void* const state = malloc(bytes);
+  CHECK(pith_exchange_save(from, 0, state, bytes) == PITH_SUCCESS);
+  CHECK_INVALID(pith_exchange_load(to, state, bytes), "codec");
+  CHECK_INVALID(pith_exchange_load_with_codecs(to, state, bytes, &codec, 1), "codec");
+  CHECK_INVALID(pith_exchange_load_with_codecs(to, state, bytes, unknown, 2), "topk");
+  CHECK_INVALID(pith_exchange_load_with_codecs(to, state, bytes - 1, sparse, 2), "import_state");
+  CHECK_INVALID(pith_exchange_load_with_codecs(to, NULL, bytes, sparse, 2), "import_state");
+  CHECK(pith_exchange_load_with_codecs(to, state, bytes, sparse, 2) == PITH_SUCCESS);
+  fill(g), fill(same);
+  CHECK(pith_exchange_all_reduce_mean(from, g, elements, 1) == PITH_SUCCESS);
+  CHECK(pith_exchange_all_reduce_mean(to, same, elements, 1) == PITH_SUCCESS);
+  CHECK(memcmp(g, same, sizeof g) == 0);
+  free(state);
+  pith_exchange_destroy(from), pith_exchange_destroy(to);
+}
+
 static void null_exchanges_are_errors(void) {
   char const* const words = "exchange must be a valid pointer, got null";
   float g[elements];
@@ -220,6 +247,7 @@ static void null_exchanges_are_errors(void) {
   CHECK_INVALID(pith_exchange_state_bytes(NULL, 0, &bytes), words);
   CHECK_INVALID(pith_exchange_save(NULL, 0, g, sizeof g), words);
   CHECK_INVALID(pith_exchange_load(NULL, g, sizeof g), words);
+  CHECK_INVALID(pith_exchange_load_with_codecs(NULL, g, sizeof g, &codec, 1), words);
   CHECK_INVALID(pith_exchange_load_resharded(NULL, &state, &bytes, 1), words);
   pith_exchange_destroy(NULL);
   pith_communicator_destroy(NULL);
@@ -336,6 +364,7 @@ int main(void) {
   options_are_applied();
   codecs_are_changed();
   unchanged_codecs_keep_states();
+  codecs_are_loaded();
   null_exchanges_are_errors();
   exchanges_are_refused();
   steps_are_refused();

@@ -81,6 +81,19 @@ static void errors_are_shared(pith_communicator* comm) {
   } else {
     CHECK_ERROR(pith_exchange_change_codecs(exchange, codecs, 2), PITH_AGREEMENT_ERROR, "rank 1");
   }
+  char state[1024];
+  size_t bytes = 0;
+  CHECK(pith_exchange_state_bytes(exchange, 0, &bytes) == PITH_SUCCESS && bytes <= sizeof state);
+  CHECK(pith_exchange_save(exchange, 0, state, bytes) == PITH_SUCCESS);
+  if (rank == 1) {
+    CHECK_ERROR(pith_exchange_load_with_codecs(exchange, state, bytes, unknown, 2), PITH_INVALID_ARGUMENT, "topk");
+  } else {
+    CHECK_ERROR(pith_exchange_load_with_codecs(exchange, state, bytes, codecs, 2), PITH_AGREEMENT_ERROR, "rank 1");
+  }
+  void const* const saved = rank == 2 ? NULL : state;
+  CHECK(pith_exchange_load_with_codecs(exchange, saved, bytes, codecs, 2) ==
+        (rank == 2 ? PITH_INVALID_ARGUMENT : PITH_AGREEMENT_ERROR));
+  CHECK(pith_exchange_load_with_codecs(exchange, state, bytes, codecs, 2) == PITH_SUCCESS);
   CHECK(pith_exchange_change_codecs(exchange, others, 2) == PITH_SUCCESS);
   means_are_weighted(exchange);
   pith_exchange_destroy(exchange);

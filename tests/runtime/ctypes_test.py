@@ -13,7 +13,7 @@ import tempfile
 import threading
 
 INTERFACE, SUCCESS, INVALID = 1, 0, 1
-C_TYPES = {"double": ctypes.c_double, "uint32_t": ctypes.c_uint32, "uint64_t": ctypes.c_uint64, "size_t": ctypes.c_size_t}
+C_TYPES = {"double": ctypes.c_double, "pith_send_recv": ctypes.c_void_p, "uint32_t": ctypes.c_uint32, "uint64_t": ctypes.c_uint64, "size_t": ctypes.c_size_t}
 
 
 class Tensor(ctypes.Structure):
