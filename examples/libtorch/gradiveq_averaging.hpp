@@ -37,7 +37,11 @@ inline std::vector<pith::gradiveq_tensor> convolutions(named_tensors const& of) 
 /// The paper's proportions, shortened: 1, 1 and 4 eighteenths of the training, which has about three periods.
 inline pith::gradiveq_options phases_of(std::int64_t steps) {
   auto const unit = static_cast<std::uint64_t>(std::max<std::int64_t>(2, steps / 18));
-  return {.warm_up = unit, .samples = unit, .compressed = 4 * unit, .basis = {.lambda = 0.05}};
+  return {.warm_up = unit,
+          .samples = unit,
+          .compressed = 4 * unit,
+          .basis = {.lambda = 0.05},
+          .first_losses = std::min<std::uint64_t>(20, 2 * unit)};
 }
 
 /// The exchange follows backward, since the schedule measures the loss of each compressed step.
@@ -95,8 +99,7 @@ class gradiveq_averaging final : public averaging {
     if (mine.size() < sizeof size || size > mine.size() - sizeof size)
       throw std::invalid_argument("--resume: the state of gradiveq is cut");
     auto const first = mine.data() + sizeof size;
-    schedule_.import_state({first, size});
-    exchange_.import_state({first + size, mine.size() - sizeof size - size});
+    schedule_.import_state({first, size}, {first + size, mine.size() - sizeof size - size});
   }
 
  private:

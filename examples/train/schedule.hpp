@@ -36,7 +36,11 @@ inline std::vector<pith::gradiveq_tensor> convolutions(network const& net) {
 /// The paper's proportions, shortened: 1, 1 and 4 eighteenths of the training, which has some three periods.
 inline pith::gradiveq_options phases_for(std::size_t steps) {
   auto const unit = std::max<std::size_t>(2, steps / 18);
-  return {.warm_up = unit, .samples = unit, .compressed = 4 * unit, .basis = {.lambda = 0.05}};
+  return {.warm_up = unit,
+          .samples = unit,
+          .compressed = 4 * unit,
+          .basis = {.lambda = 0.05},
+          .first_losses = std::min<std::uint64_t>(20, 2 * unit)};
 }
 
 template <class Comm>

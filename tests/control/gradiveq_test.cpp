@@ -1,5 +1,6 @@
 // tests/control/gradiveq_test.cpp — phases of a schedule, on all ranks alike.
 #include <pith/adaptor/rated.hpp>
+#include <pith/codec/detail/saved_state.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/control/gradiveq.hpp>
@@ -11,12 +12,14 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "support/failing.hpp"
 #include "support/slices.hpp"
 
 using namespace support;
@@ -203,6 +206,52 @@ TEST_CASE("a step that overlaps the backward pass equals one call") {
   });
 }
 
+TEST_CASE("gradients at addresses of their own have the means of gradients in one array, in every phase") {
+  auto options = phases;
+  options.loss_every = 2;
+  on_ranks(2, options, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+    auto expected = rank_of<float>(comm, options);
+    for (std::uint64_t t = 0; t < 22; ++t) {
+      auto g = gradient(comm.rank(), t);
+      auto separate = std::vector<std::vector<float>>();
+      for (std::size_t i = 0, first = 0; i < tensors.size(); first += tensors[i++].dims.n)
+        separate.emplace_back(g.data() + first, g.data() + first + tensors[i].dims.n);
+      rank.schedule.begin();
+      CHECK_THROWS_AS(rank.schedule.wait(), std::invalid_argument);
+      for (std::size_t i = tensors.size(); i-- > 0;) {
+        rank.schedule.ready(i, separate[i]);
+        CHECK_THROWS_AS(rank.schedule.ready(i, separate[i]), std::invalid_argument);
+      }
+      rank.schedule.wait();
+      expected.schedule.all_reduce_mean(g);
+      auto together = std::vector<float>();
+      for (auto const& one : separate) together.insert(together.end(), one.begin(), one.end());
+      CHECK(together == g);
+    }
+    CHECK(rank.schedule.export_state() == expected.schedule.export_state());
+  });
+}
+
+TEST_CASE("ready() begins the exchange, except in a step that measures the loss") {
+  for (std::uint64_t const stop : {0u, 4u, 10u, 11u}) {
+    auto options = phases;
+    options.loss_every = 2;
+    on_ranks(1, options, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+      for (std::uint64_t t = 0; t < stop; ++t) {
+        auto g = gradient(comm.rank(), t);
+        rank.schedule.all_reduce_mean(g);
+      }
+      auto g = gradient(comm.rank(), stop);
+      rank.schedule.begin(g);
+      CHECK_THROWS_AS(rank.schedule.ready(4), std::invalid_argument);
+      for (std::size_t i = 0; i < tensors.size(); ++i) rank.schedule.ready(i);
+      CHECK_THROWS_AS(rank.schedule.ready(0), std::invalid_argument);
+      if (stop != 10) CHECK_THROWS_AS(rank.schedule.skip(), std::invalid_argument);  // the exchange has begun
+      if (stop == 10) CHECK_NOTHROW(rank.schedule.skip());
+    });
+  }
+}
+
 TEST_CASE("losses are looked at as often as is said, after the first ones") {
   auto options = phases;
   options.loss_every = 2;  // looked at in steps 10, 12 and 14, and voted on in 16
@@ -239,6 +288,104 @@ TEST_CASE("a restored gradiveq schedule continues with the same bits as the save
       });
     }
   }
+}
+
+TEST_CASE("a restored schedule draws the random numbers of the saved one") {
+  auto options = phases;
+  options.feedback = true;
+  auto const ternary = [](auto basis) { return pith::pca(basis) | pith::summed_terngrad(); };
+  pith::run_ranks(2, [&](pith::thread_communicator comm) {
+    auto const make = [&](auto& exchange) {
+      return pith::gradiveq(pith::seq, comm, exchange, convolutions, options, ternary);
+    };
+    auto exchange = exchange_of<float>(pith::seq, comm, tensors, codec(pith::identity())),
+         other = exchange_of<float>(pith::seq, comm, tensors, codec(pith::identity()));
+    auto schedule = make(exchange);
+    auto const step = [&](auto& of, std::uint64_t t) {
+      auto g = gradient(comm.rank(), t);
+      of.all_reduce_mean(g);
+      return g;
+    };
+    for (std::uint64_t t = 0; t < 15; ++t) step(schedule, t);
+    auto resumed = make(other);
+    resumed.import_state(schedule.export_state(), exchange.export_state());
+    CHECK(resumed.loss() == 0);
+    for (std::uint64_t t = 15; t < 22; ++t) {
+      CHECK(step(resumed, t) == step(schedule, t));
+      CHECK(resumed.loss() == schedule.loss());
+    }
+  });
+}
+
+TEST_CASE("both states are restored in one call after a step that threw") {
+  using failing = support::failing_communicator<pith::thread_communicator>;
+  for (std::uint64_t const stop : {1u, 5u, 12u}) {
+    CAPTURE(stop);
+    pith::run_ranks(1, [&](pith::thread_communicator threads) {
+      auto comm = failing(threads);
+      auto exchange = pith::make_exchange<float>(pith::seq, comm, tensors, pith::identity());
+      auto schedule = pith::gradiveq(pith::seq, comm, exchange, convolutions, phases);
+      auto expected = rank_of<float>(threads, phases);
+      auto const step = [&](auto& of, std::uint64_t t) {
+        auto g = gradient(0, t);
+        of.all_reduce_mean(g);
+        return g;
+      };
+      for (std::uint64_t t = 0; t < stop; ++t) CHECK(step(schedule, t) == step(expected.schedule, t));
+      auto const saved = schedule.export_state(), states = exchange.export_state();
+      for (std::uint64_t t = stop; t < stop + 9; ++t) step(schedule, t);
+      comm.fail(0, support::fault::before);
+      CHECK_THROWS_AS(step(schedule, 40), support::lost_call);
+      CHECK(exchange.has_failed());
+      CHECK_THROWS_AS(schedule.import_state(saved), std::invalid_argument);
+      schedule.import_state(saved, states);
+      for (std::uint64_t t = stop; t < stop + 24; ++t) CHECK(step(schedule, t) == step(expected.schedule, t));
+    });
+  }
+}
+
+TEST_CASE("no rank changes when the exchange's state of one rank is refused") {
+  on_ranks(2, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+    auto const saved = rank.schedule.export_state(), states = rank.exchange.export_state();
+    for (std::uint64_t t = 0; t < 12; ++t) {
+      auto g = gradient(comm.rank(), t);
+      rank.schedule.all_reduce_mean(g);
+    }
+    auto const now = rank.schedule.export_state();
+    auto damaged = states;
+    damaged.back() ^= std::byte{1};
+    if (comm.rank() == 0) CHECK_THROWS_AS(rank.schedule.import_state(saved, states), pith::agreement_error);
+    if (comm.rank() == 1) CHECK_THROWS_AS(rank.schedule.import_state(saved, damaged), std::invalid_argument);
+    CHECK(rank.schedule.export_state() == now);
+    CHECK(rank.exchange.codecs()[1].name().starts_with("pca("));
+  });
+}
+
+TEST_CASE("a step is lost if its votes cannot be counted") {
+  using failing = support::failing_communicator<pith::thread_communicator>;
+  pith::run_ranks(1, [&](pith::thread_communicator threads) {
+    auto comm = failing(threads);
+    auto exchange = pith::make_exchange<float>(pith::seq, comm, tensors, pith::identity());
+    auto schedule = pith::gradiveq(pith::seq, comm, exchange, convolutions, phases);
+    auto const step = [&](std::uint64_t t) {
+      auto g = gradient(0, t);
+      schedule.all_reduce_mean(g);
+    };
+    for (std::uint64_t t = 0; t < 14; ++t) step(t);
+    auto const saved = schedule.export_state(), states = exchange.export_state();
+    auto before = comm.left();
+    step(14);
+    comm.fail(before - comm.left() - 1, support::fault::before);  // the last call of a step counts the votes
+    CHECK_THROWS_AS(step(15), support::lost_call);
+    CHECK_FALSE(exchange.has_failed());
+    CHECK_THROWS_WITH_AS(schedule.export_state(),
+                         "pith::gradiveq: export_state() is refused after a step that threw: call import_state() first",
+                         std::invalid_argument);
+    CHECK_THROWS_AS(step(15), std::invalid_argument);
+    schedule.import_state(saved, states);
+    CHECK(schedule.export_state() == saved);
+    step(14);
+  });
 }
 
 TEST_CASE("gradiveq with feedback loses no gradient across phases") {
@@ -331,6 +478,87 @@ TEST_CASE("all ranks throw if a fit fails on rank 0") {
       CHECK_THROWS_WITH_AS(run(), "pith::gradiveq: rank 0 could not fit its bases: see the error on rank 0",
                            pith::communication_error);
     }
+    CHECK(rank.schedule.phase() == gradiveq_phase::sampling);
+    CHECK(rank.schedule.steps() == 0);
+    rank.schedule.import_state(rank.schedule.export_state());
+    for (std::uint64_t t = 0; t < 20; ++t) {
+      auto g = gradient<double>(comm.rank(), t);
+      rank.schedule.all_reduce_mean(g);
+    }
+    CHECK(rank.schedule.phase() == gradiveq_phase::compressed);
+  });
+}
+
+TEST_CASE("ranks with other settings or a wrong convolution make no schedule, on any rank") {
+  pith::run_ranks(2, [&](pith::thread_communicator comm) {
+    auto exchange = exchange_of<float>(pith::seq, comm, tensors, codec(pith::identity()));
+    auto const make = [&](std::vector<pith::gradiveq_tensor> const& c, pith::gradiveq_options const& o) {
+      return schedule_of<float>(pith::seq, comm, exchange, c, o);
+    };
+    auto wrong = convolutions;
+    if (comm.rank() == 1) wrong[0].conv.filters = 5;
+    if (comm.rank() == 0) CHECK_THROWS_AS(make(wrong, phases), pith::agreement_error);
+    if (comm.rank() == 1) CHECK_THROWS_AS(make(wrong, phases), std::invalid_argument);
+    auto other = phases;
+    if (comm.rank() == 1) other.worse = 3;
+    CHECK_THROWS_AS(make(convolutions, other), pith::agreement_error);
+    make(convolutions, phases);
+  });
+}
+
+TEST_CASE("a rank without a gradient has an infinite loss, and no vote") {
+  on_ranks(2, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+    for (std::uint64_t t = 0; t < 16; ++t) {
+      auto g = gradient(comm.rank(), t, t >= 15 && comm.rank() == 0 ? 800 : 700);
+      if (t >= 12 && comm.rank() == 1) g.assign(g.size(), 0);
+      rank.schedule.all_reduce_mean(g);
+      if (t >= 12 && comm.rank() == 1) CHECK(rank.schedule.loss() == HUGE_VAL);
+    }
+    CHECK(rank.schedule.phase() == gradiveq_phase::compressed);
+  });
+}
+
+TEST_CASE("weights change neither the projection nor the mean that the decoder adds") {
+  pith::run_ranks(2, [&](pith::thread_communicator comm) {
+    using In = pith::bfloat16;
+    auto const plain = pith::any_codec<In, pith::seq_executor>(pith::identity());
+    auto exchange = exchange_of<In>(pith::seq, comm, tensors, plain, {.is_weighted = true});
+    auto schedule = schedule_of<In>(pith::seq, comm, exchange, convolutions, phases);
+    for (std::uint64_t t = 0; t < 11; ++t) {
+      auto g = gradient<In>(comm.rank(), t);
+      schedule.all_reduce_mean(g, comm.rank() == 0 ? 1 : 3);
+      if (t < 10) continue;
+      auto mean = part(widen(gradient<In>(0, t)), 4, 108);
+      auto const other = part(widen(gradient<In>(1, t)), 4, 108);
+      for (std::size_t i = 0; i < mean.size(); ++i) mean[i] = (mean[i] + 3 * other[i]) / 4;
+      auto const expected = projected(*schedule.basis(0), mean), got = part(widen(g), 4, 108);
+      // Weighted gradients, at most 16, are rounded by 16 2^-9 each, so 108 errors have a norm of at most 11 times this. A
+      // projection does not increase the norm, and the decoded values are rounded, too.
+      CHECK(std::sqrt(square(minus(expected, got))) <= 22 * 16 * 0x1p-9);
+    }
+  });
+}
+
+TEST_CASE("a state with numbers that a schedule never saves is refused") {
+  on_ranks(1, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+    auto const refuses = [&](std::size_t at, auto value) {
+      auto const saved = rank.schedule.export_state();
+      auto const [words, bytes] = pith::detail::open_states("test", pith::span<std::byte const>(saved));
+      auto forged = std::vector<std::byte>(bytes.begin(), bytes.end());
+      std::memcpy(forged.data() + at, &value, sizeof value);
+      CHECK_THROWS_AS(rank.schedule.import_state(pith::detail::save_states(std::string(words), forged)),
+                      std::invalid_argument);
+    };
+    for (std::uint64_t t = 0; t < 12; ++t) {
+      if (t == 3) refuses(9, 1.0);                                            // a sum of losses in a sampling phase
+      if (t == 3) refuses(25 + 8 + 8 + 8, static_cast<float>(not_a_number));  // a sample
+      auto g = gradient(comm.rank(), t);
+      rank.schedule.all_reduce_mean(g);
+    }
+    refuses(9, not_a_number);
+    refuses(9, -1.0);
+    refuses(17, std::uint64_t{3});  // losses in two steps
+    refuses(17, std::uint64_t{1} << 63);
   });
 }
 
@@ -339,7 +567,7 @@ TEST_CASE_TEMPLATE("one rank, any type, no warm-up and slices as usual: types ar
   auto comm = pith::self_communicator();
   auto exchange = pith::make_exchange<In>(pith::seq, comm, tensors, pith::identity());
   auto schedule = pith::gradiveq(pith::seq, comm, exchange, {{1, {4, 3, 3, 3}}, {2, {5, 10, 1, 3}}},
-                                 {.warm_up = 0, .samples = 5, .compressed = 3});
+                                 {.warm_up = 0, .samples = 5, .compressed = 3, .first_losses = 2});
   for (std::uint64_t t = 0; t < 8; ++t) {
     auto g = gradient<In>(0, t);
     schedule.all_reduce_mean(g);
@@ -368,10 +596,19 @@ TEST_CASE("kernels, options and states that cannot be are refused") {
     CHECK_THROWS_WITH_AS(make(convolutions, {.compressed = 3, .first_losses = 2, .loss_every = 0}),
                          "pith::gradiveq: compressed, first_losses and loss_every must be at least 1, got 3, 2 and 0",
                          std::invalid_argument);
+    CHECK_THROWS_WITH_AS(make(convolutions, {.compressed = 20}),
+                         "pith::gradiveq: first_losses must be at most 19, the losses before the last step of a "
+                         "compressed phase, got 20",
+                         std::invalid_argument);
+    CHECK_THROWS_WITH_AS(make({{1, {4, 3, 3, 3}, 109}}),
+                         "pith::gradiveq: slice of tensor \"conv1\" must be at most 108, got 109",
+                         std::invalid_argument);
     CHECK_THROWS_AS(make(convolutions, {.basis = {.lambda = 1}}), std::invalid_argument);
     CHECK_THROWS_AS(make(convolutions, {.worse = 0}), std::invalid_argument);
     auto schedule = make(convolutions);
-    CHECK_THROWS_WITH_AS(schedule.begin(pith::span<float>()), "pith::gradiveq: gradients must have 322 elements, got 0", std::invalid_argument);
+    CHECK_THROWS_WITH_AS(schedule.begin(pith::span<float>()),
+                         "pith::gradient_exchange::begin: gradients must have 322 elements, got 0",
+                         std::invalid_argument);
     auto const saved = schedule.export_state();
     for (std::size_t size = 0; size < saved.size(); size += 3) {
       CHECK_THROWS_AS(schedule.import_state(pith::span<std::byte const>(saved.data(), size)), std::invalid_argument);
@@ -440,6 +677,14 @@ TEST_CASE("wait() is refused outside of a step that the schedule has begun, and 
     rank.schedule.begin(g);
     rank.exchange.skip();
     refuses();
+    rank.exchange.begin(g);
+    CHECK_THROWS_WITH_AS(rank.schedule.wait(),
+                         "pith::gradiveq: wait() must follow begin() of the schedule: this step was begun by "
+                         "gradient_exchange::begin()",
+                         std::invalid_argument);
+    rank.exchange.wait();
+    rank.schedule.begin(g);
+    rank.schedule.skip();
     CHECK(rank.schedule.export_state() == before);
   });
 }

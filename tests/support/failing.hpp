@@ -53,6 +53,10 @@ class failing_communicator {
   auto all_reduce(E const& exec, pith::span<T, pith::space_of<E>> x, pith::reduction how) {
     return around([&] { return comm_.all_reduce(exec, x, how); });
   }
+  template <pith::executor E>
+  auto broadcast(E const& exec, pith::span_on<E, std::byte> x, unsigned root) {
+    return around([&] { return comm_.broadcast(exec, x, root); });
+  }
 
  private:
   failing_communicator(Comm comm, failing_communicator const& whole)

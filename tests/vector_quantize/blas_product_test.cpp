@@ -78,9 +78,9 @@ TEST_CASE("a schedule's compressed phase takes the product, and all ranks receiv
   pith::run_ranks(2, [&](pith::thread_communicator comm) {
     auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"conv", {270}}},
                                                pith::any_codec<float, pith::seq_executor>(pith::identity()));
-    auto schedule =
-        pith::gradiveq(pith::seq, comm, exchange, {{0, kernel, 30}}, {.warm_up = 1, .samples = 6, .compressed = 4},
-                       [](auto basis) { return pca(basis, blas_product()); });
+    auto schedule = pith::gradiveq(pith::seq, comm, exchange, {{0, kernel, 30}},
+                                   {.warm_up = 1, .samples = 6, .compressed = 4, .first_losses = 3},
+                                   [](auto basis) { return pca(basis, blas_product()); });
     for (unsigned t = 0; t < 9; ++t) {
       auto g = narrow<float>(correlated(270, 30, 4, 10 * t + comm.rank()));
       schedule.all_reduce_mean(g);

@@ -147,8 +147,11 @@ class gradient_exchange {
     engine_->ready.begin();
     engine_->pipeline.begin_step(weight);
     phase_ = phase::ready;
+    ++begun_;
   }
 
+  /// The number of steps that have begun, with those that were skipped.
+  std::uint64_t begun() const { return begun_; }
   /// True after a failed step, until import_state() is called. A step fails if one of its rounds throws, or if it is
   /// abandoned after its first round has begun.
   bool has_failed() const { return phase_ == phase::failed; }
@@ -170,17 +173,25 @@ class gradient_exchange {
   /// only the main thread may call the communicator, `ready()` throws std::invalid_argument and changes nothing.
   void ready(std::size_t tensor) {
     require_ready(tensor);
-    detail::require(model().is_bound(tensor),
-                    "gradient_exchange::ready: begin() was called without gradients: call ready(", tensor,
-                    ", gradient)");
     guarded([&] { engine_->add(tensor); });
   }
   /// Sets the address of a tensor's gradient, and marks this gradient as written.
   void ready(std::size_t tensor, span_on<E, In> gradient) {
-    require_ready(tensor);
-    detail::require_values("gradient_exchange::ready", "gradient", tensors()[tensor].dims.n, gradient);
+    require_ready(tensor, gradient);
     model().bind(tensor, gradient.data());
     guarded([&] { engine_->add(tensor); });
+  }
+
+  /// Throw if `ready()` with these arguments would throw. Change nothing.
+  void require_ready(std::size_t tensor) const {
+    require_missing(tensor);
+    detail::require(model().is_bound(tensor),
+                    "gradient_exchange::ready: begin() was called without gradients: call ready(", tensor,
+                    ", gradient)");
+  }
+  void require_ready(std::size_t tensor, span_on<E, In> gradient) const {
+    require_missing(tensor);
+    detail::require_values("gradient_exchange::ready", "gradient", tensors()[tensor].dims.n, gradient);
   }
 
   /// Ends the step. `wait()` marks all remaining gradients as ready, and returns when all gradients are means.
@@ -511,7 +522,7 @@ class gradient_exchange {
     detail::require(tensor < tensors().size(), "gradient_exchange::", call, ": tensor must be below ", tensors().size(),
                     ", got ", tensor);
   }
-  void require_ready(std::size_t tensor) const {
+  void require_missing(std::size_t tensor) const {
     detail::require_step(phase_, "ready");
     require_tensor("ready", tensor);
     engine_->ready.require_missing(tensor);
@@ -543,6 +554,7 @@ class gradient_exchange {
   phase phase_ = phase::idle;
   bool is_measured_ = false;  ///< true after a step with the current buckets and codecs
   double wait_seconds_ = 0;
+  std::uint64_t begun_ = 0;
   pith::traffic sent_before_;          ///< the result of traffic() before the current or failed step
   std::vector<measured_energy> lost_;  ///< measured loss of each tensor
   std::unique_ptr<engine, typename engine::end> engine_;

@@ -49,8 +49,8 @@ struct gather_slices {
   }
 };
 
-/// A sink for decoded slices. The sink adds `offset` to the values, and writes each value to its index in the tensor.
-/// The padding of the last slice is not written.
+/// A sink for decoded slices. The sink adds `offset`, in the unit of the gradients (context::common), to the values, and
+/// writes each value to its index in the tensor. The padding of the last slice is not written.
 template <class In>
 struct slice_sink {
   static constexpr bool takes_blocks = true;
@@ -60,14 +60,16 @@ struct slice_sink {
   slice_order order;
   accum<In> const* offset;
   std::uint64_t offsets;  ///< the size of `offset`: one slice if all slices share the offset, else all slices
+  double const* common;
 
   template <class Team, class Count>
   PITH_HD void store(Team const& team, std::uint64_t first, Count count, accum<In> const* values) const {
     auto const used = first < n ? block_size(n, first, count) : 0;
     auto* const to = x;
     auto const* const added = offset + first % offsets;
+    auto const unit = common == nullptr ? accum<In>{1} : 1 / static_cast<accum<In>>(*common);
     order.walk(team, first, used,
-               [=](std::uint32_t i, std::uint64_t at) { to[at] = element_cast<In>(values[i] + added[i]); });
+               [=](std::uint32_t i, std::uint64_t at) { to[at] = saturated_cast<In>(values[i] + unit * added[i]); });
   }
 };
 
@@ -92,7 +94,7 @@ struct slice_sink {
 ///               pca(basis, blas_product()) uses a BLAS library
 ///   on NaN      a NaN or infinity makes its slice NaN on all ranks. Without error_feedback, half and bfloat16 values
 ///               are divided by N and rounded before they are encoded. error_feedback converts the values to float
-///               first
+///               first. If the weights of all ranks are 0, the mean is (1 - U U^T) mu
 ///   properties  affine and summable. There is no delta and no omega, because the error depends on how well the basis
 ///               fits x. So error feedback requires `unverified`; the part of x outside the affine subspace stays in
 ///               the residual until the basis changes. As with power_sgd, payloads and decoded values do not depend on
@@ -192,7 +194,8 @@ class pca : public codec_base {
               uploaded<accum<In>, E> const& replicated) const {
     using sink = detail::slice_sink<In>;
     if (cx.dims.n == 0) return;
-    auto const to = sink{x.data, cx.dims.n, basis_->order(), replicated.offset.data(), replicated.offset.size()};
+    auto const to =
+        sink{x.data, cx.dims.n, basis_->order(), replicated.offset.data(), replicated.offset.size(), cx.common};
     auto const body = detail::thin_times_thin<sink, accum<In>, space_of<E>>{y.values.data, replicated.vectors.data(),
                                                                             to, thin(cx.dims)};
     cx.exec.for_each_block(body.blocks(), body);

@@ -16,45 +16,55 @@
 
 namespace pith { inline namespace PITH_ABI { namespace detail {
 
+struct set_step {
+  std::uint64_t* step;
+  std::uint64_t value;
+  PITH_HD void operator()(std::uint64_t) const { *step = value; }
+};
+
 /// A function object that returns sqrt(sum |g - D(C(g))|^2 / sum |g|^2), summed over the tensors that were passed to
-/// `add()`. Each tensor has its own codec. A call encodes and decodes each of these tensors, and waits once on the
+/// `add()`. The loss of a gradient of zeros is 0 if it is decoded to zeros, and otherwise infinite. Each tensor has its own
+/// codec, whose random numbers depend on `step`. A call encodes and decodes each of these tensors, and waits once on the
 /// host.
 template <real In, executor E, class C>
 class local_loss {
  public:
   explicit local_loss(E const& exec) : exec_(exec) {}
 
-  /// Adds a tensor, which begins at element `first` of the gradients.
-  void add(C codec, shape const& dims, std::uint64_t first) {
+  void add(C codec, shape const& dims, std::size_t tensor) {
     auto state = make_state<In>(exec_, codec, dims);
     payload_.grow(exec_, payload_bytes<In>(codec, dims));
     decoded_.grow(exec_, dims.n);
     scratch_.grow(exec_, std::max(workspace_bytes<In>(exec_, codec, dims),
                                   reduce_scratch_bytes<double>(dims.n) + scratch_alignment));
-    parts_.push_back({std::move(codec), std::move(state), first});
+    parts_.push_back({std::move(codec), std::move(state), tensor});
     sums_.grow(exec_, std::bit_ceil(2 * parts_.size()));
     seen_.resize(2 * parts_.size());
   }
 
-  double operator()(span_on<E, In const> gradients) {
+  /// `gradients` has the addresses of all gradients, by tensor.
+  double operator()(In const* const* gradients, std::uint64_t step) {
     auto ws = workspace_on<E>(scratch_.view());
-    for (std::size_t i = 0; i < parts_.size(); ++i) add_squares(parts_[i], gradients, sums_.data() + 2 * i, ws);
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      exec_.for_each_index(1, set_step{parts_[i].state.steps(), step});
+      add_squares(parts_[i], gradients[parts_[i].tensor], sums_.data() + 2 * i, ws);
+    }
     exec_.download(seen_.data(), sums_.data(), seen_.size() * sizeof(double));
     double lost = 0, all = 0;
     for (std::size_t i = 0; i < seen_.size(); i += 2) lost += seen_[i], all += seen_[i + 1];
-    return all == 0 ? 0 : std::sqrt(lost / all);
+    return lost == 0 ? 0 : std::sqrt(lost / all);
   }
 
  private:
   struct part {
     C codec;
     codec_state<In, C, E> state;
-    std::uint64_t first;
+    std::size_t tensor;
   };
 
-  void add_squares(part& p, span_on<E, In const> gradients, double* to, workspace_on<E>& ws) {
+  void add_squares(part& p, In const* gradient, double* to, workspace_on<E>& ws) {
     auto const n = p.state.dims().n;
-    auto const g = gradients.subspan(p.first, n);
+    auto const g = span_on<E, In const>(gradient, n);
     auto const y = decoded_.view().first(n);
     compress<In>(exec_, p.codec, g, payload_.view(), p.state, ws);
     decompress<In>(exec_, p.codec, span_on<E, std::byte const>(payload_.view()), y, p.state, ws);
