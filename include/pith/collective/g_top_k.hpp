@@ -94,7 +94,7 @@ struct place_share {
   In* x;
   PITH_HD void operator()(std::uint64_t j) const {
     auto const i = from.indices[j];
-    if (i < n) x[i] = element_cast<In>(share * element_cast<accum<In>>(from.values[j]));
+    if (i < n) x[i] = saturated_cast<In>(bounded_product(share, element_cast<accum<In>>(from.values[j])));
   }
 };
 
@@ -120,7 +120,8 @@ struct copy_indices {
 ///               only the elements of received entries
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than all other values
 ///   errors      a merge may drop an entry whose sum over all ranks is among the k largest; for two ranks the result is
-///               exact
+///               exact. For half and bfloat16, each merge halves values and rounds them to In, so halves below 2^-14
+///               lose digits; inside error_feedback, values are floats
 ///   properties  outside an exchange, g_top_k behaves as the codec top_k. In error_feedback, the residual omits each
 ///               selected entry that every merge kept. So N x mean + sum of residuals = sum of compensated gradients
 ///   reference   Shi, Wang, Zhao, Tang, Wang, Huang and Chu, A Distributed Synchronous SGD Algorithm with Global Top-k

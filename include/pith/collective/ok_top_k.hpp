@@ -67,7 +67,7 @@ struct keep_sums {
   accum<In> share;
   pair_pieces<In> to;
   PITH_HD void operator()(std::uint64_t j) const {
-    to.values(0)[j] = element_cast<In>(share * from.values[picked[j]]);
+    to.values(0)[j] = saturated_cast<In>(bounded_product(share, from.values[picked[j]]));
     to.indices(0)[j] = from.indices[picked[j]];
   }
 };

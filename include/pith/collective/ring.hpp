@@ -120,7 +120,7 @@ struct ring_hops {
 ///               half and bfloat16, each partial mean is also rounded to In. So half values below N 2^-14 lose digits
 ///   properties  outside an exchange, ring behaves as the codec C. In error_feedback(ring), the residual is p - N d,
 ///               where p is the compensated gradient. For each segment, d is the decoded sum that this rank encoded
-///               minus the decoded partial mean that this rank received
+///               minus the decoded partial mean that this rank received. Where N d overflows, the residual becomes 0
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. The paper adds
 ///               encoded segments around a ring. `ring` decodes a segment before it adds, so the payloads of C need not
 ///               be summable

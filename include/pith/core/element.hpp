@@ -181,6 +181,27 @@ PITH_HD inline T saturated_result(V result, [[maybe_unused]] bool is_of_finite) 
   return saturated_cast<T>(result);
 }
 
+namespace detail {
+
+/// Returns x, but the largest finite number with the sign of x if x is infinite.
+template <std::floating_point A>
+PITH_HD inline A bounded(A x) {
+  return x > largest_finite<A> ? largest_finite<A> : x < -largest_finite<A> ? -largest_finite<A> : x;
+}
+/// Returns factor * x for a finite factor. If x is finite, the result is finite. Compares bit patterns, so that loops
+/// vectorise.
+template <std::floating_point A>
+PITH_HD inline A bounded_product(A factor, A x) {
+  constexpr auto any = static_cast<bits_of<A>>(-1) >> 1;
+  auto const product = bits_as<bits_of<A>>(factor * x), size = product & any;
+  A const largest = largest_finite<A>;
+  auto const most = bits_as<bits_of<A>>(largest);
+  auto const limit = (bits_as<bits_of<A>>(x) & any) > most ? any : most;
+  return bits_as<A>((size < limit ? size : limit) | (product & ~any));
+}
+
+}  // namespace detail
+
 /// The name of an element type in digests and messages.
 template <real T>
 constexpr char const* element_name() {

@@ -13,7 +13,8 @@ namespace pith { inline namespace PITH_ABI {
 /// first step, e = 0 and p = lr g. The residual has the unit of a parameter update, so it does not change when the
 /// learning rate changes. For a new learning rate, use a new codec with the same state.
 ///
-///   requires    a learning rate of 1e-30 to 1e30 (std::invalid_argument)
+///   requires    a learning rate of 1e-30 to 1e30 (std::invalid_argument). Elements of lr g are normal numbers of
+///               accum<In>; smaller ones lose digits, and larger ones are infinite
 ///   state       as residual
 ///   on NaN      as residual
 ///   properties  outside an exchange, decompress returns D(C(p)) without the division by lr

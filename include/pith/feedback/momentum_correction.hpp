@@ -28,13 +28,20 @@ struct add_momentum {
   PITH_HD void operator()(std::uint64_t i) const { p[i] = v[i] + (u[i] + element_cast<accum<In>>(g[i])); }
 };
 
+/// factor (a + b), also if a + b would be infinite.
+template <class A>
+PITH_HD inline A scaled_sum(A factor, A a, A b) {
+  auto const sum = a + b;
+  return is_finite(sum) ? factor * sum : bounded(factor * a + factor * b);
+}
+
 template <class A>
 struct grow_momentum {
   A const* g;
   A const* u;
   A* to;
   A momentum;
-  PITH_HD void operator()(std::uint64_t i) const { to[i] = momentum * (u[i] + g[i]); }
+  PITH_HD void operator()(std::uint64_t i) const { to[i] = scaled_sum(momentum, u[i], g[i]); }
 };
 
 /// Sets u to `factor` times (p - v), or with Nesterov momentum to `factor` times (u + p - v). Then sets v to p - sent.
@@ -52,7 +59,7 @@ struct keep_momentum {
   bool masks;
   PITH_HD void operator()(std::uint64_t i) const {
     auto const added = p[i] - v[i];
-    auto const next = masks && sent[i] != 0 ? 0 : factor * (nesterov ? u[i] + added : added);
+    auto const next = masks && sent[i] != 0 ? A{0} : scaled_sum(factor, nesterov ? u[i] : A{0}, added);
     auto const unsent = p[i] - sent[i];
     auto const is_number = is_finite(unsent) && is_finite(added);
     u[i] = is_number ? next : bounded_residual(u[i]);

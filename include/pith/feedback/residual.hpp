@@ -33,7 +33,7 @@ struct add_residual {
 };
 
 /// Sets the residual to beta (p - sent) where p - sent is finite, and to bounded_residual(residual) elsewhere
-/// (core/source.hpp).
+/// (core/source.hpp). A product that would be infinite is the largest finite number.
 template <class A, class Stored = A>
 struct keep_unsent {
   A const* p;
@@ -52,7 +52,8 @@ struct keep_unsent {
 
  private:
   PITH_HD Stored kept(A unsent, Stored old) const {
-    return saturated_cast<Stored>(is_finite(unsent) ? beta * unsent : bounded_residual(element_cast<A>(old)));
+    return saturated_cast<Stored>(is_finite(unsent) ? bounded_product(beta, unsent)
+                                                    : bounded_residual(element_cast<A>(old)));
   }
 };
 

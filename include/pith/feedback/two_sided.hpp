@@ -28,7 +28,8 @@ namespace pith { inline namespace PITH_ABI {
 ///               state
 ///   complexity  one additional encoding and decoding; additional scratch memory for n elements and a payload; no
 ///               additional traffic. A real server would return payload_bytes<accum<In>>(c, shape) bytes
-///   on NaN      where the mean or its decoded value is NaN or infinite, e stays unchanged
+///   on NaN      where the mean or its decoded value is NaN or infinite, e stays unchanged if it is at most 2^47 (2^495 for
+///               doubles), and otherwise becomes 0
 ///   reference   Tang, Yu, Lian, Zhang and Liu, DoubleSqueeze, ICML 2019; Zheng, Huang and Kwok, NeurIPS 2019
 template <class C, class F = residual<>>
 class two_sided {

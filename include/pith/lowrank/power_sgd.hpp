@@ -11,6 +11,7 @@
 #include <pith/lowrank/detail/thin_product.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -145,7 +146,8 @@ class power_sgd : public codec_base {
   void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
                factors<accum<In>, E> const& replicated, no_state&) const {
     if (is_lossless(cx.dims)) {
-      return cx.exec.for_each_index(cx.dims.n, detail::convert<accum<In>, In>{x.data, side_as<accum<In>>(out)});
+      auto const part = 1 / divisor<accum<In>>(cx.ranks);
+      return cx.exec.for_each_index(cx.dims.n, detail::scale<accum<In>, In>{x.data, side_as<accum<In>>(out), part});
     }
     produce_from(cx, round, ext::plain_source<In>{x.data}, out, replicated);
   }
@@ -154,7 +156,7 @@ class power_sgd : public codec_base {
               factors<accum<In>, E>& replicated, no_state&) const {
     using A = accum<In>;
     if (is_lossless(cx.dims)) {
-      auto const share = A{1} / static_cast<A>(cx.ranks);
+      auto const share = divisor<A>(cx.ranks) / static_cast<A>(cx.ranks);
       cx.exec.for_each_index(cx.dims.n, detail::scale<In, A>{side_as<A>(in.bytes), x.data, share});
     } else if (round == 0) {
       receive(cx.exec, in, A{1}, replicated.p.data(), p_size(cx.dims));
@@ -171,7 +173,8 @@ class power_sgd : public codec_base {
                         factors<accum<In>, E> const& replicated) const {
     using A = accum<In>;
     if (is_lossless(cx.dims))
-      return cx.exec.for_each_index(cx.dims.n, detail::convert<In, A>{side_as<A>(produced), sent.data});
+      return cx.exec.for_each_index(cx.dims.n,
+                                    detail::scale<In, A>{side_as<A>(produced), sent.data, divisor<A>(cx.ranks)});
     auto const scope = cx.ws.mark();
     auto const* const q = widened<A>(cx.exec, produced, q_size(cx.dims), cx.ws);
     detail::expand(cx.exec, thin(cx.dims), replicated.p.data(), q, ext::tensor_sink<In>{sent.data, 1}, cx.ws);
@@ -267,6 +270,12 @@ class power_sgd : public codec_base {
   static void check(shape const& dims) {
     detail::require(dims.rows >= 1 && dims.n % dims.rows == 0, "power_sgd: rows must divide the ", dims.n,
                     " elements of the tensor, got ", dims.rows);
+  }
+
+  /// The power of two by which values of a lossless shape are divided before their sum, which might otherwise overflow.
+  template <class A>
+  static A divisor(unsigned ranks) {
+    return static_cast<A>(std::bit_ceil(ranks));
   }
 
   template <class E, class A>

@@ -39,10 +39,14 @@ struct block_int_rule : largest_terms {
 
   bool chooses = false;  ///< whether a bucket takes the best of its candidates
 
-  /// The scale is rounded up, so |x| / scale is at most `levels`.
+  /// The scale is rounded up, so |x| / scale is at most `levels`. It is rounded down for floats that would decode to
+  /// infinity.
   template <class A>
   PITH_HD narrow_scale<A> finish(double largest, std::uint64_t, A) const {
-    return {bfloat16(finite_or_nan(round_up<8, float>(largest / levels)))};
+    auto const scale = round_up<8, float>(largest / levels);
+    auto const most = round_down<8>(largest_finite<float> / static_cast<float>(levels));
+    auto const is_down = sizeof(A) == sizeof(float) && scale > most && largest <= largest_finite<float>;
+    return {bfloat16(is_down ? most : finite_or_nan(scale))};
   }
   /// The scale times 1, 0.8, 0.6 or 0.45. Elements above `levels` times the candidate are clamped.
   template <class A>
@@ -95,8 +99,8 @@ struct block_int_rule : largest_terms {
 ///               of 8, 16, 32, 64, 128 or 256. For double, the range of scales is that of bfloat16, 2^-133 to 2^128. A
 ///               bucket decodes to zeros below this range
 ///   complexity  one division per element; with clip, five
-///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or if its scale exceeds the largest bfloat16.
-///               Elements within 1 % of the largest finite number of type half or float may decode to infinity
+///   on NaN      a bucket decodes to NaN if it contains NaN or infinity. For double, also if its scale exceeds the largest
+///               bfloat16
 ///   properties  contractive. For g elements per bucket and q = ((1 + 2^-7) / (2 L))^2, 1 - delta is
 ///               g q / (1 + (g - 1) q). This is the relative squared error of the worst bucket. In this bucket, one
 ///               element has the largest magnitude, and each of the other g - 1 elements equals half a scale. delta

@@ -40,7 +40,7 @@ struct eden_rule : norm_terms<norm::l2> {
   template <class A>
   PITH_HD A finish(squares<A> const& statistic, std::uint64_t count, A) const {
     constexpr int digits = sizeof(A) == 8 ? 29 : 24;
-    return finite_or_nan(round_up<digits, A>(root(statistic) / sqrt(static_cast<double>(count)) * gain));
+    return finite_or_nan(round_up<digits, A>(root(statistic, sqrt(static_cast<double>(count))) * gain));
   }
   template <class A>
   struct mean_square_root {

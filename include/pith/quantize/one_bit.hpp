@@ -102,6 +102,7 @@ class one_bit : public codec_base {
     auto const to = ext::tensor_sink<In>{x.data, by.after};
     exec.for_each_block(detail::blocks_for(dims.n, E::items_per_block),
                         body{in.values.data, all, in.stride, in.ranks, to, by.before, dims.n, dims.columns()});
+    detail::bound_means(exec, factor, in.ranks, x.data, dims.n);
   }
 };
 

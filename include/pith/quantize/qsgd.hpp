@@ -18,7 +18,7 @@ namespace detail {
 /// Rounds v up to a number with `Digits` significant bits. Returns NaN and infinity unchanged.
 template <int Digits, class A>
 PITH_HD inline A round_up(double v) {
-  using word = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
+  using word = bits_of<A>;
   constexpr int spare = (sizeof(A) == 8 ? 53 : 24) - Digits;
   constexpr auto mask = (word{1} << spare) - 1;
   auto const near = static_cast<A>(v);
@@ -26,6 +26,13 @@ PITH_HD inline A round_up(double v) {
   if (!is_finite(near)) return near;
   if (static_cast<double>(near) < v) ++bits;
   return bits_as<A>(static_cast<word>((bits + mask) & ~mask));
+}
+
+/// Rounds v >= 0 down to a number with `Digits` significant bits.
+template <int Digits, class A>
+PITH_HD inline A round_down(A v) {
+  constexpr int spare = (sizeof(A) == 8 ? 53 : 24) - Digits;
+  return bits_as<A>(bits_as<bits_of<A>>(v) >> spare << spare);
 }
 
 /// The largest magnitude of a bucket, as a statistic.
@@ -98,14 +105,15 @@ struct qsgd_rule {
     of == norm::l2 ? f(norm_terms<norm::l2>()) : f(norm_terms<norm::max>());
   }
 
-  /// The unit is NaN if the largest decoded magnitude may be infinite. With norm::l2, the norm itself may overflow,
-  /// because only an element as large as the norm decodes to `levels` units.
+  /// The unit is NaN if an element is NaN or infinite. If `levels` units would be infinite, the unit is the largest for
+  /// which they are finite, so that each finite element is at most `levels` units.
   template <class A>
   PITH_HD A finish(squares<A> const& statistic, std::uint64_t, A) const {
     auto const is_l2 = of == norm::l2;
     auto const length = is_l2 ? norm_terms<norm::l2>::length(statistic) : norm_terms<norm::max>::length(statistic);
-    auto const unit = round_up<digits, A>(length / levels);
-    return is_finite(is_l2 ? unit : unit * static_cast<A>(levels)) ? unit : A{written_nan<A>};
+    auto const unit = round_up<digits, A>(length / levels), most = static_cast<A>(levels);
+    if (is_finite(unit * most)) return unit;
+    return is_finite(total(statistic)) ? round_down<digits>(largest_finite<A> / most) : A{written_nan<A>};
   }
 
   /// Two factors whose product is 65536 / unit. So |x| * near * inverse is |x| / unit as a 16.16 fixed-point number.
@@ -151,8 +159,7 @@ struct qsgd_rule {
 ///   requires    1 <= levels <= 2^(Bits-1) - 1 (the default is the maximum); a bucket size of 0 or a multiple of 8 (the
 ///               default is 128)
 ///   complexity  16 random bits per element
-///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or if a level overflows. Elements within one
-///               level of the largest finite number of their type may be rounded up to infinity
+///   on NaN      a bucket decodes to NaN if it contains NaN or infinity
 ///   properties  unbiased up to 2^-16 of a level; omega = min(b / (4 s^2), sqrt(b) / s) for b elements per bucket and s
 ///               levels; reproducible. For double, qsgd is reproducible only if sums are compiled without fused
 ///               multiply-add, because squares are inexact

@@ -51,7 +51,7 @@ struct scale_levels {
   split_factor<A> share;
   In* x;
   PITH_HD void operator()(std::uint64_t i) const {
-    x[i] = element_cast<In>(static_cast<A>(levels[i]) * (*scale * share.before) * share.after);
+    x[i] = saturated_cast<In>(share.of(static_cast<A>(levels[i]) * (*scale * share.before)));
   }
 };
 

@@ -132,7 +132,7 @@ struct list_mean {
 ///   requires    0 < density <= 1, n < 2^32, indices of less than 2^32 bytes (std::invalid_argument)
 ///   complexity  one pass for the signs, the passes of redsync, and three more; scratch memory for 2 k indices; the
 ///               host does not wait
-///   on NaN      NaN and infinity are kept, and the mean becomes NaN
+///   on NaN      NaN and infinity are kept, and the mean becomes NaN. So does the mean of doubles whose sum overflows
 ///   properties  a projection with a variable rate, which shape::capacity bounds; contractive with delta =
 ///               1 / (4 n (2 k - 1)). This delta follows from two facts about the m kept entries. Their decoded values
 ///               have the squared norm (sum of the entries)^2 / m, and the largest of the entries is at least

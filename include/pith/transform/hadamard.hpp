@@ -121,7 +121,8 @@ struct hadamard_rule {
 ///   requires    a tile size of 64 or 256 elements (std::invalid_argument); both are powers of four
 ///   complexity  log2(tile) additions per element
 ///   errors      a transformed value may be sqrt(tile) times the largest magnitude of its tile. If this product
-///               overflows, the tile may decode to NaN. For half, values beyond 65504 become 65504, with their sign
+///               overflows, the tile may decode to NaN. For half, values beyond 65504 become 65504, with their sign. Without
+///               a quantizer that reads the transformed tile in float, a tile of halves with a norm below 2^-21 becomes 0
 ///   on NaN      NaN or infinity spreads over the whole tile
 ///   properties  a rotation, reproducible; no isometry if the tile size does not divide n
 ///   reference   Suresh, Yu, Kumar and McMahan, Distributed Mean Estimation with Limited Communication, ICML 2017

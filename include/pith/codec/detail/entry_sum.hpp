@@ -76,7 +76,11 @@ struct add_entries {
     if (is_last) {
       auto* const out = x + first;
       auto const share = factor.after;
-      team.for_each(count, [=](std::uint32_t i) { out[i] = saturated_cast<In>(share * sum[i]); });
+      if (factor.overflows) {
+        team.for_each(count, [=](std::uint32_t i) { out[i] = saturated_cast<In>(bounded_product(share, sum[i])); });
+      } else {
+        team.for_each(count, [=](std::uint32_t i) { out[i] = saturated_cast<In>(share * sum[i]); });
+      }
     } else {
       team.for_each(count, [=](std::uint32_t i) { kept[i] = sum[i]; });
     }

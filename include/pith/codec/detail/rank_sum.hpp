@@ -41,7 +41,7 @@ struct rank_sum {
       auto const* const from = of_rank(rank) + first;
       team.for_each(count, [=](std::uint32_t i) { sums[i] += factor.before * decoded(from[i]); });
     }
-    team.for_each(count, [=](std::uint32_t i) { to[i] = saturated_cast<In>(factor.after * sums[i]); });
+    team.for_each(count, [=](std::uint32_t i) { to[i] = saturated_cast<In>(factor.of(sums[i])); });
   }
 
  private:

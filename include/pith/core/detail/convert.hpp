@@ -52,7 +52,7 @@ struct saturate {
   PITH_HD static To bounded(From v) { return saturated_cast<To>(element_cast<accum<To>>(v)); }
 };
 
-/// Sets to[i] to from[i] times `factor`, computed in accum<To>.
+/// Sets to[i] to from[i] times `factor`, computed in accum<To>. The product of finite numbers is finite.
 template <class To, class From>
 struct scale {
   From const* from;
@@ -67,20 +67,23 @@ struct scale {
   bool are_aligned() const { return is_vector_aligned(from) && is_vector_aligned(to); }
 
  private:
-  PITH_HD To scaled(From v) const {
-    auto const x = element_cast<accum<To>>(v);
-    return saturated_result<To>(factor * x, is_finite(x));
-  }
+  PITH_HD To scaled(From v) const { return saturated_cast<To>(bounded_product(factor, element_cast<accum<To>>(v))); }
 };
 
-/// Sets to[i] to from[i] times *factor. `factor` points into the executor's memory.
+/// Sets to[i] to from[i] times *factor. `factor` points into the executor's memory. A factor that has few or no digits in
+/// accum<To> is applied in double precision.
 template <class To, class From>
 struct scale_by {
   From const* from;
   To* to;
   double const* factor;
   PITH_HD void operator()(std::uint64_t i) const {
-    to[i] = element_cast<To>(static_cast<accum<To>>(*factor) * element_cast<accum<To>>(from[i]));
+    auto const x = element_cast<accum<To>>(from[i]);
+    if (*factor < 0x1p-126) {
+      to[i] = element_cast<To>(static_cast<accum<To>>(*factor * static_cast<double>(x)));
+    } else {
+      to[i] = element_cast<To>(static_cast<accum<To>>(*factor) * x);
+    }
   }
 };
 

@@ -49,13 +49,18 @@ struct squared_element {
   PITH_HD auto operator()(std::uint64_t i) const { return squared(element_cast<accum<In>>(x[i])); }
 };
 
-/// Returns the square root of a sum of squares.
-PITH_HD inline double root(double sum) { return sqrt(sum); }
-PITH_HD inline double root(wide_squares const& sum) {
-  if (sum.large > 0) return sqrt(sum.large + sum.usual * 0x1p-700 * 0x1p-700) * 0x1p700;
-  if (!(sum.usual == 0)) return sqrt(sum.usual + sum.small * 0x1p-700 * 0x1p-700);
-  return sqrt(sum.small) * 0x1p-700;
+/// Returns the square root of a sum of squares, divided by `divisor`. So the result may be finite even if the root is
+/// not.
+PITH_HD inline double root(double sum, double divisor = 1) { return sqrt(sum) / divisor; }
+PITH_HD inline double root(wide_squares const& sum, double divisor = 1) {
+  if (sum.large > 0) return sqrt(sum.large + sum.usual * 0x1p-700 * 0x1p-700) / divisor * 0x1p700;
+  if (!(sum.usual == 0)) return sqrt(sum.usual + sum.small * 0x1p-700 * 0x1p-700) / divisor;
+  return sqrt(sum.small) * 0x1p-700 / divisor;
 }
+
+/// The sum of the parts. It is finite if all elements are.
+PITH_HD inline double total(double sum) { return sum; }
+PITH_HD inline double total(wide_squares const& sum) { return sum.usual + sum.small + sum.large; }
 
 /// Merges two sums of squares.
 struct plus_squares {

@@ -55,7 +55,7 @@ struct expand_words {
     auto const own = static_cast<double>(scale[Signed ? run : 0]), factor = is_below ? -own : own;
     for (std::uint32_t k = 0; k < of.width && run * of.width + k < n; ++k) {
       auto const value = factor * static_cast<double>(of.words[word * of.width + k]);
-      x[run * of.width + k] = element_cast<In>(static_cast<accum<In>>(value));
+      x[run * of.width + k] = saturated_cast<In>(static_cast<accum<In>>(value));
     }
   }
 };
