@@ -6,6 +6,7 @@ Needs torch and pith_torch (docs/pytorch.md), to count the bytes of a step if a 
 """
 
 import csv
+import math
 import pathlib
 import re
 import statistics
@@ -57,9 +58,42 @@ ADAPTIVE = {
     "accordion": "`accordion`, 10x and 1000x",
     "gradiveq": "`gradiveq`",
 }
+# The methods of GRACE: the name, and the perplexity, volume and throughput of the paper's LSTM, relative to "none".
+GRACE = {
+    "none": ("none", "100.2 | 1 | 1"),
+    "bfloat16": ("`cast<bfloat16>`, not in GRACE", "| | "),
+    "eight_bit": ("8-bit", "99.0 | 0.125 | 0.63"),
+    "one_bit": ("1-bit SGD", "99.9 | 0.125 | 0.96"),
+    "sign": ("signSGD", "294.1 | 0.250 | 0.99"),
+    "signum": ("SIGNUM", "642.5 | 0.250 | 0.99"),
+    "ef_sign": ("EF-signSGD", "98.9 | 0.125 | 0.98"),
+    "qsgd": ("QSGD", "110.1 | 0.125 | 0.99"),
+    "terngrad": ("TernGrad", "106.2 | 0.125 | 0.99"),
+    "natural": ("natural", "119.2 | 0.250 | 0.79"),
+    "inceptionn": ("INCEPTIONN", "110.9 | 0.019 | 0.19"),
+    "random_k": ("random-k", "308.1 | 0.010 | 0.65"),
+    "top_k": ("top-k", "99.0 | 0.020 | 0.98"),
+    "threshold": ("threshold", "99.2 | 0.018 | 2.07"),
+    "dgc": ("DGC", "101.7 | 0.020 | 2.13"),
+    "adaptive_threshold": ("adaptive threshold", "99.5 | 0.010 | 2.11"),
+    "sketch_ml": ("SketchML", "100.6 | 0.125 | 0.56"),
+    "power_sgd": ("PowerSGD", "147.8 | 0.003 | 2.68"),
+}
+RESNET = ("dense", "bfloat16", "top_k_10x", "top_k_100x", "top_k_1000x", "gradiveq")
+RESNET_STEPS = {
+    "dense": "`identity`",
+    "bfloat16": "`cast<bfloat16>`",
+    "top_k_10x": "top-k 10x",
+    "top_k_100x": "top-k 100x",
+    "top_k_1000x": "top-k 1000x",
+    "sampling": "`gradiveq`, sampling",
+    "compressed": "`gradiveq`, compressed",
+}
+FACTORS = {"dense": 1, "top_k_10x": 10, "top_k_100x": 100, "top_k_1000x": 1000}
 CONTROL = {"jitter": "`identity`, means times 1 + 0.003 u"}
 LINKS = {"10mbit": "10 Mbit/s", "100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s", "100mbit+20ms": "100 Mbit/s, 20 ms"}
-BFLOAT16 = ("torch_bfloat16", "mpi_bfloat16", "bfloat16")
+BFLOAT16 = ("torch_bfloat16", "mpi_bfloat16", "bfloat16", "bfloat16_pairwise")
+PAIRWISE = "_pairwise"  # the end of the names of runs of train_libtorch --pairwise
 STEPS = {"gpt": [500, 1000, 1500, 2000], "lstm": [500, 1000], "resnet": [390, 780]}
 NOISE = 0.005  # between seeds of the GPT; for equal seeds of the LSTM, less (docs/training.md)
 
@@ -70,6 +104,8 @@ def rows_of(path):
 
 
 def label(name):
+    if name.endswith(PAIRWISE):
+        return label(name.removesuffix(PAIRWISE)) + ", `--pairwise`"
     return {**PEERS, **CONTROL}.get(name) or "`" + CODECS[name].replace("|", "\\|") + "`"
 
 
@@ -144,12 +180,13 @@ def seed_table(results, model):
 def over_dense(results, model, name):
     """The difference of the last loss from that of uncompressed gradients, a mean over the seeds, and their number. Empty
     if no model was trained with this exchange."""
-    of, dense = last_losses(results, model, name), last_losses(results, model, "dense")
+    of, dense = last_losses(results, model, name.removesuffix(PAIRWISE)), last_losses(results, model, "dense")
     return f"{statistics.mean(of[seed] - dense[seed] for seed in of):+.3f} ({len(of)})" if of else ""
 
 
 def links_table(results, model):
-    names = [n for n in [*PEERS, *CODECS] if any((results / f"links_{model}_{link}_{n}.csv").exists() for link in LINKS)]
+    known = [*PEERS, *(name + end for name in CODECS for end in ("", PAIRWISE))]
+    names = [n for n in known if any((results / f"links_{model}_{link}_{n}.csv").exists() for link in LINKS)]
     links = [link for link in LINKS if any(results.glob(f"links_{model}_{link}_*.csv"))]
     yield "| exchange | " + " | ".join(f"{LINKS[link]}: ms per step | over bfloat16" for link in links) + " | loss over dense (seeds) |"
     yield "|---|" + "---|---|" * len(links) + "---|"
@@ -217,15 +254,73 @@ def adaptive_table(results):
         yield f"| {ADAPTIVE[name]} | {cells} | {losses_at[1000]:.3f} | {last} |"
 
 
+def phases(path):
+    """The phase of each step of gradiveq."""
+    return [row["phase"] for row in rows_of(path)]
+
+
+def resnet_steps(results, link):
+    """The median seconds of a step over a link, by exchange; for gradiveq, by phase."""
+    paths = {n: results / f"links_resnet_{link}_{n}.csv" for n in RESNET}
+    medians = {name: seconds_per_step(path) for name, path in paths.items() if name != "gradiveq"}
+    ends = [float(row["seconds"]) for row in rows_of(paths["gradiveq"])]
+    steps = list(zip(phases(paths["gradiveq"].with_suffix(".decisions.csv"))[1:], ends, ends[1:]))[10:]
+    for phase in ("sampling", "compressed"):
+        medians[phase] = statistics.median(b - a for of, a, b in steps if of == phase)
+    return medians | {"warm_up": medians["dense"]}
+
+
+def step_kinds(results, name, n):
+    """What the first n steps of a training sent, as resnet_steps names it."""
+    path = results / f"resnet_{name}.decisions.csv"
+    if name == "gradiveq":
+        return phases(path)[:n]
+    if path.exists():
+        distance = lambda factor, of: abs(math.log(factor / of))
+        return [min(FACTORS, key=lambda kind: distance(float(row["factor"]), FACTORS[kind])) for row in rows_of(path)[:n]]
+    return [name] * n
+
+
+def resnet_links_table(results):
+    links = {link: resnet_steps(results, link) for link in ("100mbit", "1gbit")}
+    yield "| exchange | " + " | ".join(f"{LINKS[link]}: ms per step" for link in links) + " |"
+    yield "|---|" + "---|" * len(links)
+    for name, text in RESNET_STEPS.items():
+        yield f"| {text} | " + " | ".join(f"{1000 * of[name]:.0f}" for of in links.values()) + " |"
+
+
 def resnet_table(results):
-    runs = {n: results / f"resnet_{n}_1.csv" for n in ADAPTIVE if (results / f"resnet_{n}_1.csv").exists()}
-    dense = sum(float(row["sent_bytes"]) for row in rows_of(runs["dense"]))
-    yield "| exchange | bytes relative to dense | " + " | ".join(f"loss of step {s}" for s in STEPS["resnet"]) + " |"
-    yield "|---|---|" + "---|" * len(STEPS["resnet"])
+    """Until the last loss of top-k 10x: steps, bytes of one rank, and the predicted seconds over links."""
+    runs = {n: rows_of(p) for n in ADAPTIVE if (p := results / f"resnet_{n}_1.csv").exists()}
+    links = {link: resnet_steps(results, link) for link in ("100mbit", "1gbit")}
+    aim = losses(results / "resnet_top_k_10x_1.csv")[780]
+    predicted = " | ".join(f"predicted seconds, {LINKS[link]}" for link in links)
+    yield f"| exchange | steps to the loss of top-k 10x | MB sent until then | {predicted} | loss of step 390 | loss of step 780 |"
+    yield "|---|---|---|---|---|---|---|"
+    for name, rows in runs.items():
+        losses_at = losses(results / f"resnet_{name}_1.csv")
+        end = step_of(losses_at, aim)
+        cells = "never | | | "
+        if end:
+            kinds = step_kinds(results, name, end)
+            seconds = " | ".join(f"{sum(of[kind] for kind in kinds):.0f}" for of in links.values())
+            cells = f"{end} | {sum(float(row['sent_bytes']) for row in rows[:end]) / 1e6:.0f} | {seconds}"
+        yield f"| {ADAPTIVE[name]} | {cells} | {losses_at[390]:.3f} | {losses_at[780]:.3f} |"
+
+
+def grace_table(results):
+    """Loss, perplexity, bytes and speed of whole trainings, and the figures of the paper."""
+    runs = {n: p for n in GRACE if (p := results / f"grace_lstm_1gbit_{n}.csv").exists()}
+    sent = {n: sum(float(row["sent_bytes"]) for row in rows_of(p)) for n, p in runs.items()}
+    seconds = {n: float(rows_of(p)[-1]["seconds"]) for n, p in runs.items()}
+    yield "| method | loss | perplexity | volume | throughput | paper: perplexity | volume | throughput |"
+    yield "|---|---|---|---|---|---|---|---|"
     for name, path in runs.items():
-        sent = sum(float(row["sent_bytes"]) for row in rows_of(path))
-        cells = " | ".join(f"{losses(path)[s]:.3f}" for s in STEPS["resnet"])
-        yield f"| {ADAPTIVE[name]} | {'1' if sent == dense else f'1/{dense / sent:.1f}'} | {cells} |"
+        loss = losses(path)[1000]
+        yield (
+            f"| {GRACE[name][0]} | {loss:.3f} | {math.exp(loss):.1f} | {sent[name] / sent['none']:.3f} | "
+            f"{seconds['none'] / seconds[name]:.2f} | {GRACE[name][1]} |"
+        )
 
 
 def gpu_table(results):
@@ -257,6 +352,8 @@ TABLES = {
     "whole": whole_table,
     "adaptive": adaptive_table,
     "resnet": resnet_table,
+    "resnet links": resnet_links_table,
+    "grace": grace_table,
     "gpu": gpu_table,
 }
 

@@ -76,6 +76,8 @@ gpt 1 block_int8 'two_shot(block_int<8>)'
 gpt 1 block_int4 "ef($int4)"
 gpt 1 power_sgd_4 'ef(power_sgd(4))'
 gpt 1 power_sgd_16 'ef(power_sgd(16))'
+gpt 1 power_sgd_4_bfloat16 'ef(power_sgd(4,2,bfloat16))'
+gpt 1 power_sgd_16_bfloat16 'ef(power_sgd(16,2,bfloat16))'
 gpt 1 top_k_1 'ef(top_k(0.01))'
 gpt 1 scaled_sign 'ef(scaled_sign)'
 gpt 1 top_k_1_qsgd8 'ef(top_k(0.01)|qsgd<8>)'

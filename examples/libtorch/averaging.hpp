@@ -41,14 +41,13 @@ class averaging {
   virtual void import_states(std::vector<std::vector<std::byte>> const& states) = 0;
 };
 
-/// Returns the gradient_exchange, which has reports.
-template <class In>
-auto const& plain(pith::runtime::gradient_exchange<In> const& exchange) {
-  return exchange;
-}
-template <class Adaptive>
-auto const& plain(Adaptive const& exchange) {
-  return exchange.exchange();
+/// Returns the gradient_exchange, which has reports: that of a pith::adaptive_exchange, or the exchange itself.
+template <class Exchange>
+auto const& plain(Exchange const& exchange) {
+  if constexpr (requires { exchange.exchange(); })
+    return exchange.exchange();
+  else
+    return exchange;
 }
 
 template <class In, class Exchange = pith::runtime::gradient_exchange<In>>

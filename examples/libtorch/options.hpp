@@ -28,7 +28,7 @@ struct options {
   std::int64_t micro_steps = 1, evaluate_every = 250, save_every = 100;
   std::uint64_t seed = 1;
   int threads = 1, timeout = 1800;
-  bool is_scattered = false, has_no_overlap = false, is_bfloat16 = false, fits_buckets = false;
+  bool is_scattered = false, has_no_overlap = false, is_bfloat16 = false, fits_buckets = false, is_pairwise = false;
 };
 
 inline void add_training(CLI::App& app, options& o) {
@@ -57,6 +57,7 @@ inline void add_exchange(CLI::App& app, options& o) {
   app.add_flag("--scattered", o.is_scattered, "a tensor per gradient, not one buffer");
   app.add_flag("--no-overlap", o.has_no_overlap, "begin the exchange after backward");
   app.add_flag("--fit-buckets", o.fits_buckets, "compute buckets from the times of the second step");
+  app.add_flag("--pairwise", o.is_pairwise, "collectives as swaps between pairs of ranks, faster on slow links");
   app.add_option("--bucket-bytes", o.bucket_bytes)->check(CLI::PositiveNumber);
   app.add_option("--timeout", o.timeout, "seconds until a lost rank is an error")->check(CLI::PositiveNumber);
   auto* const adapted = app.add_option("--controller", o.controller.name,
@@ -74,7 +75,7 @@ inline void add_exchange(CLI::App& app, options& o) {
   auto* const dense = app.add_option("--dense", o.dense, "one MPI_Allreduce after backward, in place of the exchange");
   dense->check(CLI::IsMember({"float", "bfloat16"}));
   for (auto const* other : {"--bfloat16", "--codec", "--codec-of", "--scattered", "--no-overlap", "--fit-buckets",
-                            "--bucket-bytes", "--timeout", "--report", "--trace", "--controller"})
+                            "--pairwise", "--bucket-bytes", "--timeout", "--report", "--trace", "--controller"})
     dense->excludes(other);
 }
 

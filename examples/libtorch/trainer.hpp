@@ -1,6 +1,7 @@
 // trainer.hpp — trains a model on the ranks of MPI_COMM_WORLD.
 #pragma once
 
+#include "../train/reference_codecs.hpp"
 #include "adaptive_averaging.hpp"
 #include "averaging.hpp"
 #include "checkpoint.hpp"
@@ -13,7 +14,12 @@
 #include "options.hpp"
 #include "text.hpp"
 
+#include <pith/comm/mpi.hpp>
+#include <pith/comm/pairwise.hpp>
+#include <pith/comm/reproducible_sums.hpp>
 #include <pith/comm/trace.hpp>
+#include <pith/exchange/codec_policy.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/runtime/mpi.hpp>
 
 #include <fmt/format.h>
@@ -80,13 +86,22 @@ inline codec_texts codecs_of(options const& o, named_tensors const& parameters) 
   };
 }
 
+/// With --pairwise, this file compiles the communicator.
+inline pith::any_communicator communicator_of(options const& o) {
+  auto const timeout = std::chrono::seconds(o.timeout);
+  if (!o.is_pairwise) return pith::runtime::mpi(MPI_COMM_WORLD, timeout);
+  using swaps = pith::pairwise<pith::mpi_communicator>;
+  return pith::any_communicator::owning(
+      [&] { return pith::reproducible_sums<swaps>(MPI_COMM_WORLD, pith::mpi_options{.timeout = timeout}); });
+}
+
 class trainer {
  public:
   trainer(options const& o, place at)
       : options_(o),
         setting_(setting_of(o)),
         at_(at),
-        comm_(pith::runtime::mpi(MPI_COMM_WORLD, std::chrono::seconds(o.timeout))),
+        comm_(communicator_of(o)),
         task_(task_of(o)),
         gradients_(averaging_of(o)),
         updates_(setting_, task_.model->parameters()) {
@@ -134,7 +149,17 @@ class trainer {
     if (!o.controller.name.empty()) return std::make_unique<adaptive_averaging>(comm_, at_, of, o.controller, hooks);
     if (o.is_bfloat16)
       return std::make_unique<compressed_averaging<pith::bfloat16>>(at_, comm_, of, codecs_of(o, of), hooks);
+    if (auto const codec = train::reference_codec(o.codec)) return averaging_by(*codec, of, hooks);
     return std::make_unique<compressed_averaging<float>>(at_, comm_, of, codecs_of(o, of), hooks);
+  }
+  /// Matrices by a codec that has no text in pith::runtime.
+  std::unique_ptr<averaging> averaging_by(train::any_codec const& codec, named_tensors const& of,
+                                          hook_options const& hooks) {
+    using exchange = pith::gradient_exchange<float, pith::seq_executor, pith::any_communicator>;
+    auto const made = [&](std::vector<pith::tensor_spec> const& tensors) {
+      return exchange(pith::seq, comm_, tensors, pith::matrices(codec), hooks.exchange);
+    };
+    return std::make_unique<compressed_averaging<float, exchange>>(at_, of, made, hooks);
   }
   std::int64_t parts() const { return at_.ranks * options_.micro_steps; }
   training_state state() { return {*task_.model, *task_.data, updates_, *gradients_}; }

@@ -75,7 +75,7 @@ def test_dense_bfloat16_rounds(data):
     assert train(2, *gpt(data, 4, "--dense", "bfloat16"))[1] != train(2, *gpt(data, 4))[1]
 
 
-@pytest.mark.parametrize("codec", [CODEC, "two_shot(qsgd<8>)", "ef(top_k(0.01)|qsgd<8>)"])
+@pytest.mark.parametrize("codec", [CODEC, "two_shot(qsgd<8>)", "ef(top_k(0.01)|qsgd<8>)", "ef(sketch_ml<6>,unverified)"])
 def test_layout_and_overlap_do_not_change_bits(data, codec):
     options = gpt(data, 4, "--codec", codec)
     digest = train(4, *options)[1]
