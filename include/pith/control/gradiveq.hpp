@@ -284,8 +284,8 @@ class gradiveq {
     from.expect_end();
     return {phase, steps, first, std::move(kernels)};
   }
-  template <class Check, class Import>
-  void import_with(span<std::byte const> bytes, Check const& check, Import const& import) {
+  template <class Check, class Load>
+  void import_with(span<std::byte const> bytes, Check const& check, Load const& load) {
     constexpr auto* call = "gradiveq::import_state";
     exchange_->require_between_steps(call);
     auto next = std::optional<progress>();
@@ -296,7 +296,7 @@ class gradiveq {
       check(codings->codecs);
     });
     detail::require_one_moment(exec_, *comm_, call, {static_cast<std::uint64_t>(next->phase), next->steps});
-    import(std::move(codings->codecs));
+    load(std::move(codings->codecs));
     losses_ = std::move(codings->losses);
     kernels_ = std::move(next->kernels);
     resume(next->phase, next->steps, next->first);
