@@ -14,9 +14,6 @@
 #include "options.hpp"
 #include "text.hpp"
 
-#include <pith/comm/mpi.hpp>
-#include <pith/comm/pairwise.hpp>
-#include <pith/comm/reproducible_sums.hpp>
 #include <pith/comm/trace.hpp>
 #include <pith/exchange/codec_policy.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
@@ -86,13 +83,9 @@ inline codec_texts codecs_of(options const& o, named_tensors const& parameters) 
   };
 }
 
-/// With --pairwise, this file compiles the communicator.
 inline pith::any_communicator communicator_of(options const& o) {
-  auto const timeout = std::chrono::seconds(o.timeout);
-  if (!o.is_pairwise) return pith::runtime::mpi(MPI_COMM_WORLD, timeout);
-  using swaps = pith::pairwise<pith::mpi_communicator>;
-  return pith::any_communicator::owning(
-      [&] { return pith::reproducible_sums<swaps>(MPI_COMM_WORLD, pith::mpi_options{.timeout = timeout}); });
+  auto const made = o.is_pairwise ? pith::runtime::mpi_pairwise : pith::runtime::mpi;
+  return made(MPI_COMM_WORLD, std::chrono::seconds(o.timeout));
 }
 
 class trainer {

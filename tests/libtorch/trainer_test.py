@@ -71,6 +71,11 @@ def test_dense_floats_equal_identity(data):
     assert 1 <= int(rows[-1]["sent_bytes"]) / int(dense[-1]["sent_bytes"]) < 1.01  # padding
 
 
+def test_swaps_of_pairs_have_the_same_means(data):
+    options = gpt(data, 4, "--codec", CODEC)
+    assert train(2, *options, "--pairwise")[1] == train(2, *options)[1]
+
+
 def test_dense_bfloat16_rounds(data):
     assert train(2, *gpt(data, 4, "--dense", "bfloat16"))[1] != train(2, *gpt(data, 4))[1]
 

@@ -34,6 +34,20 @@ static int make(pith_communicator* comm, char const* const* texts, pith_exchange
   return pith_exchange_make(PITH_INTERFACE, comm, tensors, 2, texts, 2, &options, made);
 }
 
+/// Swaps of pairs, whose sums have the order of ranks.
+static void pairs_have_the_same_means(void) {
+  pith_communicator* comm = NULL;
+  pith_exchange* exchange = NULL;
+  CHECK(pith_communicator_make_mpi_pairwise(PITH_MPI_INTERFACE, MPI_COMM_WORLD, 60, &comm) == PITH_SUCCESS);
+  CHECK(make(comm, codecs, &exchange) == PITH_SUCCESS);
+  float g[elements];
+  for (int i = 0; i < elements; ++i) g[i] = (float)rank + 1;
+  CHECK(pith_exchange_all_reduce_mean(exchange, g, elements, 1) == PITH_SUCCESS);
+  CHECK(g[elements - 1] == 2);
+  pith_exchange_destroy(exchange);
+  pith_communicator_destroy(comm);
+}
+
 static void communicators_are_refused(void) {
   pith_communicator* made = (pith_communicator*)&failures;
   CHECK_ERROR(pith_communicator_make_mpi(PITH_MPI_INTERFACE, MPI_COMM_NULL, 60, &made), PITH_INVALID_ARGUMENT,
@@ -45,6 +59,8 @@ static void communicators_are_refused(void) {
               "made must be a valid pointer, got null");
   CHECK_ERROR(pith_communicator_make_mpi(PITH_INTERFACE * 256u + 4u, MPI_COMM_WORLD, 60, &made), PITH_INVALID_ARGUMENT,
               "interface_version must be ");
+  CHECK_ERROR(pith_communicator_make_mpi_pairwise(PITH_MPI_INTERFACE, MPI_COMM_WORLD, 0, &made), PITH_INVALID_ARGUMENT,
+              "timeout must be above 0 s, got 0 s");
 }
 
 /// Rank r passes the weight r and gradients of r + 1, so the means are (1 * 2 + 2 * 3) / 3.
@@ -124,6 +140,7 @@ int main(int argc, char** argv) {
   communicators_are_refused();
   pith_communicator* const comm = make_communicator(PITH_DEFAULT_TIMEOUT_SECONDS);
   errors_are_shared(comm);
+  pairs_have_the_same_means();
   lost_ranks_are_found();
   pith_communicator_destroy(comm);
   MPI_Finalize();

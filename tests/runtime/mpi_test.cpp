@@ -32,4 +32,6 @@ TEST_CASE("MPI ranks have the means of threads") {
     if (thread.rank() == 0) expected = of_threads;
   });
   CHECK(means(comm) == expected);
+  auto swaps = pith::runtime::mpi_pairwise(MPI_COMM_WORLD);
+  CHECK(means(swaps) == expected);
 }
