@@ -255,8 +255,9 @@ def adaptive_table(results):
 
 
 def phases(path):
-    """The phase of each step of gradiveq."""
-    return [row["phase"] for row in rows_of(path)]
+    """The phase of each step of gradiveq. The last sampling step of a period ends with the fit of the bases."""
+    of = [row["phase"] for row in rows_of(path)]
+    return ["fit" if pair == ("sampling", "compressed") else pair[0] for pair in zip(of, of[1:] + of[-1:])]
 
 
 def resnet_steps(results, link):
@@ -267,7 +268,14 @@ def resnet_steps(results, link):
     steps = list(zip(phases(paths["gradiveq"].with_suffix(".decisions.csv"))[1:], ends, ends[1:]))[10:]
     for phase in ("sampling", "compressed"):
         medians[phase] = statistics.median(b - a for of, a, b in steps if of == phase)
-    return medians | {"warm_up": medians["dense"]}
+    return medians | {"warm_up": medians["dense"], "fit": fit_seconds(results)}
+
+
+def fit_seconds(results):
+    """The median seconds of a step with the fit of bases, in the training without links."""
+    ends = [float(row["seconds"]) for row in rows_of(results / "resnet_gradiveq_1.csv")]
+    kinds = phases(results / "resnet_gradiveq.decisions.csv")
+    return statistics.median(b - a for of, a, b in zip(kinds[1:], ends, ends[1:]) if of == "fit")
 
 
 def step_kinds(results, name, n):
