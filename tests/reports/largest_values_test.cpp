@@ -3,6 +3,7 @@
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/parse.hpp>
 #include <pith/pith.hpp>
+#include <pith/quantize/block_int.hpp>
 #include <pith/quantize/eden.hpp>
 #include <pith/vector_quantize/codebook.hpp>
 #include <pith/vector_quantize/hypersphere_quantizer.hpp>
@@ -133,6 +134,15 @@ TEST_CASE("buckets of doubles whose norm overflows are decoded") {
   auto const g = std::vector<double>(256, 7e307);
   for (auto const v : means(pith::eden<4>(), 2, g)) CHECK(std::abs(v / 7e307 - 1) < 0.5);
   for (auto const v : means(pith::qsgd<8>(), 2, g)) CHECK(std::abs(v / 7e307 - 1) <= 1.3e308 / 127 / 7e307 * 2);
+}
+
+TEST_CASE("blocks of the largest bfloat16 have finite means") {
+  using namespace largest_values;
+  for (unsigned const ranks : {2u, 7u}) {
+    CHECK(are_finite(means(pith::block_int<8>(), ranks, largest<pith::bfloat16>())));
+    CHECK(are_finite(means(pith::block_int<4>(), ranks, largest<pith::bfloat16>())));
+    CHECK(are_finite(means(pith::block_int<2>(), ranks, largest<pith::bfloat16>())));
+  }
 }
 
 TEST_CASE("codewords of large halves are decoded to the largest half") {

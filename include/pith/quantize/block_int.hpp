@@ -39,12 +39,12 @@ struct block_int_rule : largest_terms {
 
   bool chooses = false;  ///< whether a bucket takes the best of its candidates
 
-  /// The scale is rounded up, so |x| / scale is at most `levels`. It is rounded down for floats that would decode to
-  /// infinity.
+  /// The scale is rounded up, so |x| / scale is at most `levels`. It is rounded down for elements that would decode to
+  /// infinity, also as bfloat16.
   template <class A>
   PITH_HD narrow_scale<A> finish(double largest, std::uint64_t, A) const {
     auto const scale = round_up<8, float>(largest / levels);
-    auto const most = round_down<8>(largest_finite<float> / static_cast<float>(levels));
+    auto const most = round_down<8>(largest_finite<bfloat16> / static_cast<float>(levels));
     auto const is_down = sizeof(A) == sizeof(float) && scale > most && largest <= largest_finite<float>;
     return {bfloat16(is_down ? most : finite_or_nan(scale))};
   }
