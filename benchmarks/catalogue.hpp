@@ -16,6 +16,7 @@ inline constexpr method catalogue[] = {
     {"none", "identity", "none", "no"},
     {"half", "cast<half>", "quantization", "no"},
     {"bfloat16", "cast<bfloat16>", "quantization", ""},
+    {"bfloat16, stochastic", "stochastic_cast<bfloat16>", "quantization", ""},
     {"1-bit SGD", "one_bit", "quantization", "yes"},
     {"1-bit SGD, columns", "one_bit(column)", "quantization", ""},
     {"signSGD", "sign", "quantization", "no"},

@@ -51,6 +51,7 @@ TEST_CASE("the name of a parsed codec equals its text and can be parsed again") 
   for (auto const* text : {"identity",
                            "cast<half>",
                            "cast<bfloat16>",
+                           "stochastic_cast<bfloat16>",
                            "scaled_sign",
                            "scaled_sign(256)",
                            "sign",

@@ -3,6 +3,6 @@
 
 namespace pith { inline namespace PITH_ABI {
 
-template any_stage<bfloat16, runtime::host> runtime_parser<bfloat16>::stage<16>(syntax::term const&);
+template any_stage<bfloat16, runtime::host> runtime_parser<bfloat16>::stage<18>(syntax::term const&);
 
 }}  // namespace pith::PITH_ABI

@@ -3,6 +3,6 @@
 
 namespace pith { inline namespace PITH_ABI {
 
-template any_stage<float, runtime::host> runtime_parser<float>::stage<24>(syntax::term const&);
+template any_stage<float, runtime::host> runtime_parser<float>::stage<27>(syntax::term const&);
 
 }}  // namespace pith::PITH_ABI

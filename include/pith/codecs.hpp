@@ -22,6 +22,7 @@
 #include <pith/quantize/scalar_quantizer.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/quantize/sign.hpp>
+#include <pith/quantize/stochastic_cast.hpp>
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
 #include <pith/quantize/terngrad.hpp>

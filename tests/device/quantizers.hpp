@@ -12,6 +12,7 @@
 #include <pith/quantize/natural.hpp>
 #include <pith/quantize/nvfp4.hpp>
 #include <pith/quantize/qsgd.hpp>
+#include <pith/quantize/stochastic_cast.hpp>
 #include <pith/quantize/trits.hpp>
 
 #include "../examples/own/nearest4.hpp"
@@ -27,6 +28,7 @@ void quantizers(F& f) {
     f.execute(pith::identity(), {n});
     f.execute(pith::cast<pith::half>(), {n});
     f.execute(pith::cast<pith::bfloat16>(), {n});
+    f.execute(pith::stochastic_cast<pith::bfloat16>(), {n});
     f.execute(pith::natural<8>(), {n});
     f.execute(pith::natural<9>(), {n});
     f.execute(pith::block_int<8>(), {n});

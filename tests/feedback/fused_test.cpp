@@ -6,6 +6,7 @@
 #include <pith/pith.hpp>
 #include <pith/quantize/natural.hpp>
 #include <pith/quantize/one_bit.hpp>
+#include <pith/quantize/stochastic_cast.hpp>
 
 #include <doctest/doctest.h>
 
@@ -166,6 +167,7 @@ TEST_CASE("a quantizer without scales keeps it in its one pass") {
   agrees<float>(pith::natural<8>());
   agrees<double>(pith::natural<9>());
   agrees<pith::half>(pith::natural<8>());
+  agrees<float>(pith::stochastic_cast<pith::bfloat16>());
 }
 
 TEST_CASE("one_bit keeps the residual in the encoding pass with the bits of separate passes") {

@@ -42,6 +42,7 @@ constexpr double level = 0.0224;
 expectation const methods[] = {
     {"identity", alone, equal, zeros, ties, odd},
     {"cast<half>", {0.7001953125}, equal, zeros, ties, odd},
+    {"stochastic_cast<bfloat16>", alone, equal, zeros, ties, odd, 0x1p-7},
     {"one_bit", alone, equal, zeros, ties, all_nan},
     {"scaled_sign", alone, equal, zeros, ties, all_nan},
     {"sign", {1}, values(8, 1), values(8, 1), {1, -1, 1, -1, 1, -1, 1, -1}, {1, 1, -1, 1}},

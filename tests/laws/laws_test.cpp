@@ -15,6 +15,7 @@
 #include <pith/quantize/one_bit.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
+#include <pith/quantize/stochastic_cast.hpp>
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
 #include <pith/quantize/trits.hpp>
@@ -107,6 +108,7 @@ TEST_CASE("casts inside their range") {
   lawful(pith::cast<pith::half>());
   lawful(pith::cast<pith::bfloat16>());
   lawful(pith::cast<float>());
+  lawful(pith::stochastic_cast<pith::bfloat16>());
 }
 
 TEST_CASE("scaled_sign") {

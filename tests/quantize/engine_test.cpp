@@ -2,6 +2,7 @@
 #include <pith/pith.hpp>
 #include <pith/quantize/natural.hpp>
 #include <pith/quantize/one_bit.hpp>
+#include <pith/quantize/stochastic_cast.hpp>
 
 #include <doctest/doctest.h>
 
@@ -101,6 +102,7 @@ TEST_CASE("decode_ranks over all ranks equals the scaled sum of the payloads tha
   sums<pith::bfloat16>(pith::qsgd<8>());
   sums<float>(pith::natural<8>());
   sums<pith::half>(pith::natural<9>());
+  sums<double>(pith::stochastic_cast<pith::bfloat16>());
   sums<float>(pith::one_bit());
   sums<pith::bfloat16>(pith::one_bit(column));
 }

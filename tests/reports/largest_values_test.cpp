@@ -5,6 +5,7 @@
 #include <pith/pith.hpp>
 #include <pith/quantize/block_int.hpp>
 #include <pith/quantize/eden.hpp>
+#include <pith/quantize/natural.hpp>
 #include <pith/vector_quantize/codebook.hpp>
 #include <pith/vector_quantize/hypersphere_quantizer.hpp>
 
@@ -142,6 +143,15 @@ TEST_CASE("blocks of the largest bfloat16 have finite means") {
     CHECK(are_finite(means(pith::block_int<8>(), ranks, largest<pith::bfloat16>())));
     CHECK(are_finite(means(pith::block_int<4>(), ranks, largest<pith::bfloat16>())));
     CHECK(are_finite(means(pith::block_int<2>(), ranks, largest<pith::bfloat16>())));
+  }
+}
+
+TEST_CASE("powers of two of many ranks have a finite mean") {
+  using namespace largest_values;
+  auto const g = std::vector<float>(9, 1e38f);
+  for (unsigned const ranks : {2u, 4u, 7u}) {
+    auto const mean = means(pith::natural<9>(), ranks, g);
+    for (auto const v : mean) CHECK((0x1p126 <= v && v <= 0x1p127));
   }
 }
 

@@ -15,6 +15,7 @@
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/quantize/sign.hpp>
+#include <pith/quantize/stochastic_cast.hpp>
 #include <pith/quantize/terngrad.hpp>
 #include <pith/sparsify/gaussian_k.hpp>
 #include <pith/sparsify/random_blocks.hpp>
@@ -34,6 +35,7 @@ template <class F>
 void with_quantizers(std::uint64_t n, F const& f) {
   using namespace pith::options;
   f(pith::cast<pith::half>(), pith::shape{n});
+  f(pith::stochastic_cast<pith::bfloat16>(), pith::shape{n});
   f(pith::scaled_sign(), pith::shape{n});
   f(pith::scaled_sign(1000), pith::shape{n});
   f(pith::eight_bit(), pith::shape{n});

@@ -153,6 +153,8 @@ class Stage:
             self.quantizer(1, n // rows if axis == "row" else rows if axis == "column" else int(axis), 2)
         elif self.word in ("sign", "summed_sign", "natural"):
             self.quantizer(self.angle(1), 0, 0)
+        elif self.word == "stochastic_cast":
+            self.quantizer(16, 0, 0)
         elif self.word in ("scaled_sign", "eight_bit"):
             self.quantizer(8 if self.name == "eight_bit" else 1, int(self.arg(0, 0)))
         elif self.word in ("block_int", "eden"):
@@ -257,6 +259,8 @@ class Stage:
             return scales[symbol]
         if self.word == "natural":
             return (1 - 2 * high) * 2.0 ** (low - (109 if self.bits == 8 else 127)) if low else (0.0, math.nan)[high]
+        if self.word == "stochastic_cast":
+            return struct.unpack("<f", struct.pack("<I", symbol << 16))[0]
         if self.name == "eight_bit":
             return (1 - 2 * high) * POINTS[low] * scales[0]
         if self.word == "eden":
@@ -316,6 +320,8 @@ class Stage:
             return -(-self.blocks // self.drawn) - 1.0 if self.blocks else 0.0
         if self.word == "natural":
             return 1 / 8 + 2.0**-16
+        if self.word == "stochastic_cast":
+            return 2.0**-16
         if not self.bits or not self.n:
             return 0.0
         bucket = min(self.bucket, self.n)

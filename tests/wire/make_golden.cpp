@@ -55,7 +55,7 @@ std::vector<double> values_for(golden const& g) {
     values = {support::infinity, -0.0, -support::infinity, 1e-40, 6e4};
     values.resize(g.dims.n, 0.1);
   }
-  if (codec.rfind("natural", 0) == 0) {
+  if (codec.rfind("natural", 0) == 0 || codec.rfind("stochastic_cast", 0) == 0) {
     auto const odd = {support::not_a_number, support::infinity, -support::infinity, 0.0, -0.0, -1e-40, 3e38, -6e4};
     std::copy(odd.begin(), odd.end(), values.begin());
   }
@@ -114,6 +114,7 @@ int main(int count, char** arguments) {
                         {"trits_terngrad", "trits(terngrad(0,16))", {43}},
                         {"natural8", "natural<8>", {27}},
                         {"natural9", "natural<9>", {21}},
+                        {"stochastic_cast", "stochastic_cast<bfloat16>", {27}},
                         {"eight_bit", "eight_bit", {50}},
                         {"block_int8", "block_int<8>", {261}},
                         {"block_int2_clip", "block_int<2>(16,clip)", {45}},
@@ -146,6 +147,7 @@ int main(int count, char** arguments) {
                          {"chain_double", "top_k(0.5)|top_k(0.5)|damped(qsgd<2>)", {45}},
                          {"one_bit_column_double", "one_bit(column)", {35, 5}},
                          {"natural8_double", "natural<8>", {15}},
+                         {"stochastic_cast_double", "damped(stochastic_cast<bfloat16>)", {15}},
                          {"eight_bit_floor_double", "eight_bit(8,floor)", {21}},
                          {"block_int4_double", "block_int<4>(32)", {77}},
                          {"mxfp6_double", "mxfp6(e3m2)", {37}},

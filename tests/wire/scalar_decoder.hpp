@@ -87,6 +87,7 @@ struct stage {
     if (t.name == "sign" || t.name == "summed_sign") quantizer(1, 0, 0);
     if (t.name == "terngrad" || t.name == "summed_terngrad") quantizer(2, 1, t.whole(1, 0));
     if (is("natural<")) quantizer(bits_of_name(), 0, 0);
+    if (is("stochastic_cast<")) quantizer(16, 0, 0);
     if (t.name == "eight_bit") quantizer(8, 1, t.whole(0, 0));
     if (is("qsgd<")) quantizer(bits_of_name(), 1, t.whole(1, 128));
     if (is("block_int<")) scale_kind = 4, quantizer(bits_of_name(), 1, t.whole(0, 128));
@@ -232,6 +233,7 @@ struct stage {
       if (low == 0) return high == 1 ? NAN : 0;
       return std::ldexp(sign, static_cast<int>(low) - (bits == 8 ? 109 : 127));
     }
+    if (is("stochastic_cast<")) return from_fields(symbol, 8, 7);
     if (t.name == "eight_bit") return sign * point(low) * own[0];
     if (is("eden<")) return sign * normal_point(low) * own[0];
     if (is("mxfp")) return sign * own[0] * magnitude(low);
@@ -314,6 +316,7 @@ struct stage {
     if (is("random_"))
       return n < block ? 0 : std::ceil(static_cast<double>(n / block) / static_cast<double>(drawn_blocks())) - 1;
     if (is("natural<")) return 1.0 / 8 + 0x1p-16;
+    if (is("stochastic_cast<")) return 0x1p-16;
     auto const b = static_cast<double>(std::min(bucket, n));
     if (t.name == "terngrad") return n == 0 ? 0 : (std::sqrt(b) - 1) / 2 + 0x1p-16;
     auto const levels = static_cast<double>(t.whole(0, (1u << (bits - 1)) - 1));

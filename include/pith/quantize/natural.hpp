@@ -3,6 +3,7 @@
 
 #include <pith/quantize/scalar_quantizer.hpp>
 
+#include <concepts>
 #include <string>
 
 namespace pith { inline namespace PITH_ABI {
@@ -13,6 +14,8 @@ namespace detail {
 /// bias). Negative zero represents NaN.
 template <int Bits>
 struct natural_rule {
+  using facets = ext::facets<ext::scaled>;
+
   static constexpr int bits = Bits;
   static constexpr bool draws = true;
   static constexpr bool is_reproducible = true;
@@ -52,6 +55,16 @@ struct natural_rule {
     auto const zero = negative > 0 ? quiet_nan : word{0};
     return bits_as<A>(code > 0 ? word{code + offset<A>} << fraction<A> | negative : zero);
   }
+
+  /// The factor of the decoded value takes the place of a scale.
+  template <class A>
+  PITH_HD A scaled(unscaled<A>, A power) const {
+    return power;
+  }
+  template <std::floating_point A>
+  PITH_HD A value(std::uint32_t symbol, A power) const {
+    return power * value(symbol, unscaled<A>());
+  }
 };
 
 }  // namespace detail
@@ -60,8 +73,7 @@ struct natural_rule {
 ///
 ///   emits       n symbols of Bits bits, which contain sign and exponent; no side information
 ///   requires    Bits = 8 or 9. The range of magnitudes is 2^-108 to 2^18 for 8 bits, and 2^-126 to 2^127 for 9 bits.
-///               Larger magnitudes become the largest power, and smaller magnitudes become zero or the smallest power.
-///               A mean whose sum over the ranks overflows is infinite
+///               Larger magnitudes become the largest power, and smaller magnitudes become zero or the smallest power
 ///   complexity  one read of x, 16 random bits per element
 ///   on NaN      NaN or infinity decodes to NaN, and other elements are not affected. Half values above 2^15 may be
 ///               rounded up to infinity

@@ -103,7 +103,7 @@ PITH_HD auto refine(R const& rule, Scale scale) {
 
 /// True if the rule has `scaled`.
 template <class R, class A>
-concept scalable = measures<R, A> && requires(R const& r, scale_of<R, A> scale, A power, std::uint32_t symbol) {
+concept scalable = requires(R const& r, scale_of<R, A> scale, A power, std::uint32_t symbol) {
   { r.value(symbol, r.scaled(scale, power)) } -> std::same_as<A>;
 };
 

@@ -118,7 +118,7 @@ class scalar_quantizer : public codec_base {
   void decode_ranks(context<In, E> const& cx, gathered_on<E, output<In>> in, accum<In> factor,
                     values_on<E, In> x) const {
     decode_ranks_to(cx, in, ext::tensor_sink<In>{x.data, factor});
-    detail::bound_means(cx.exec, factor, in.ranks, x.data, cx.dims.n);
+    if constexpr (has_scale<In>) detail::bound_means(cx.exec, factor, in.ranks, x.data, cx.dims.n);
   }
   template <real In, executor E, class Sink>
   void decode_ranks_to(context<In, E> const& cx, gathered_on<E, output<In>> in, Sink const& to) const {

@@ -52,7 +52,7 @@ class parser {
   static constexpr auto stages = detail::listings_of(M::stages);
   static constexpr auto exchanges = detail::with_wrappers(detail::listings_of(M::exchanges));
   static constexpr auto policies = detail::listings_of(M::policies);
-  static constexpr std::size_t stages_per_part = 8;
+  static constexpr std::size_t stages_per_part = 9;
 
   static any_codec<In, E> codec(syntax::pipeline const& p);
   static any_chain<In, E> chain(syntax::pipeline const& p);

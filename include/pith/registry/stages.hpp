@@ -16,6 +16,7 @@
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/quantize/sign.hpp>
+#include <pith/quantize/stochastic_cast.hpp>
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
 #include <pith/quantize/terngrad.hpp>
@@ -158,6 +159,8 @@ inline constexpr auto stage_methods = std::tuple(
            [](auto const&, auto const& f) { return f(cast<half>()); }),
     method("cast<bfloat16>", 0, 0, "every element in 16 bits, with the exponents of float", {"cast<bfloat16>"},
            [](auto const&, auto const& f) { return f(cast<bfloat16>()); }),
+    method("stochastic_cast<bfloat16>", 0, 0, "every element in 16 bits, rounded up or down at random",
+           {"stochastic_cast<bfloat16>"}, [](auto const&, auto const& f) { return f(stochastic_cast<bfloat16>()); }),
     method("scaled_sign", 0, 1, "signs, and the mean magnitude of the tensor; scaled_sign(n): of each bucket of n",
            {"scaled_sign", "scaled_sign(8)"},
            [](auto const& t, auto const& f) { return f(scaled_sign(t.count(0, 0))); }),

@@ -128,7 +128,10 @@ PITH_HD packed_word<Bits> read_packed(std::uint8_t const* bytes) {
 
 template <unsigned Bits>
 PITH_HD void pack_octet(symbol_word<Bits> const* symbols, std::uint64_t count, std::uint8_t* bytes) {
-  if constexpr (Bits > 8) {
+  if constexpr (Bits == 16) {
+    for (unsigned i = 0; i < octet; ++i)
+      if (i < count) __builtin_memcpy(bytes + 2 * i, symbols + i, 2);
+  } else if constexpr (Bits > 8) {
     std::uint32_t wide[octet] = {};
     for (std::uint64_t i = 0; i < count; ++i) wide[i] = symbols[i];
     pack(wide, count, Bits, bytes);
@@ -144,7 +147,10 @@ PITH_HD void pack_octet(symbol_word<Bits> const* symbols, std::uint64_t count, s
 
 template <unsigned Bits>
 PITH_HD void unpack_octet(std::uint8_t const* bytes, std::uint64_t count, symbol_word<Bits>* symbols) {
-  if constexpr (Bits > 8) {
+  if constexpr (Bits == 16) {
+    for (unsigned i = 0; i < octet; ++i)
+      if (i < count) __builtin_memcpy(symbols + i, bytes + 2 * i, 2);
+  } else if constexpr (Bits > 8) {
     std::uint32_t wide[octet] = {};
     unpack(bytes, count, Bits, wide);
     for (std::uint64_t i = 0; i < count; ++i) symbols[i] = static_cast<symbol_word<Bits>>(wide[i]);

@@ -74,6 +74,8 @@ struct aligned_octet {
   PITH_HD static void pack(symbol_word<Bits> const* symbols, std::uint8_t* bytes) {
     if constexpr (is_word<Bits>) {
       *reinterpret_cast<packed_word<Bits>*>(bytes) = packed_octet<Bits>(symbols);
+    } else if constexpr (Bits == 16) {
+      write(reinterpret_cast<std::uint16_t*>(bytes), [&](std::uint32_t i) { return symbols[i]; });
     } else {
       pack_octet<Bits>(symbols, octet, bytes);
     }
@@ -82,6 +84,9 @@ struct aligned_octet {
   PITH_HD static void unpack(std::uint8_t const* bytes, symbol_word<Bits>* symbols) {
     if constexpr (is_word<Bits>) {
       unpacked_octet<Bits>(*reinterpret_cast<packed_word<Bits> const*>(bytes), symbols);
+    } else if constexpr (Bits == 16) {
+      auto const words = read(reinterpret_cast<std::uint16_t const*>(bytes));
+      for (std::uint32_t i = 0; i < octet; ++i) symbols[i] = words[i];
     } else {
       unpack_octet<Bits>(bytes, octet, symbols);
     }
