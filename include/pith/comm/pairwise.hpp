@@ -3,6 +3,7 @@
 
 #include <pith/comm/detail/adaptor.hpp>
 #include <pith/comm/detail/arguments.hpp>
+#include <pith/comm/detail/lent.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -35,13 +36,13 @@ class pairwise : public detail::communicator_adaptor<Comm> {
   explicit pairwise(Arguments&&... arguments) : base(std::forward<Arguments>(arguments)...) {}
 
   template <executor E>
-  completed all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
+  auto all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_gather(mine.size(), all.size());
     return swap(
         exec, mine.size(), [&](unsigned) { return mine; }, all);
   }
   template <executor E>
-  completed all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
+  auto all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_to_all(mine.size(), all.size());
     auto const n = mine.size() / size();
     return swap(
@@ -57,19 +58,25 @@ class pairwise : public detail::communicator_adaptor<Comm> {
 
   detail::collective_arguments arguments() const { return {"pairwise", rank(), size()}; }
 
+  /// The request of a call that has completed. If the call threw, the transport of `Comm` may still use the memory.
+  template <class Swap>
+  struct swapped : completed {
+    static constexpr bool returns_memory = detail::returns_memory<Swap>;
+  };
+
   /// Sends piece(r) to each rank r, and receives n bytes from each rank.
   template <class E, class Piece>
-  completed swap(E const& exec, std::size_t n, Piece const& piece, span_on<E, std::byte> all) {
+  auto swap(E const& exec, std::size_t n, Piece const& piece, span_on<E, std::byte> all) {
     static_assert(calls_of<Comm, E>.send_recv,
                   "pith: pairwise<Comm> needs a Comm with send_recv(exec, span<std::byte const>, unsigned, "
                   "span<std::byte>, unsigned)");
-    exec.copy(all.data() + rank() * n, piece(rank()).data(), n);
-    for (unsigned round = 0; round < rounds(); ++round) {
-      auto const other = partner(round);
+    auto const swap_with = [&](unsigned other) {
       auto const bytes = other == rank() ? 0 : n;
-      comm_.send_recv(exec, piece(other).first(bytes), other, all.subspan(other * n, bytes), other).wait(exec);
-    }
-    return {};
+      return comm_.send_recv(exec, piece(other).first(bytes), other, all.subspan(other * n, bytes), other);
+    };
+    exec.copy(all.data() + rank() * n, piece(rank()).data(), n);
+    for (unsigned round = 0; round < rounds(); ++round) swap_with(partner(round)).wait(exec);
+    return swapped<decltype(swap_with(0))>();
   }
 
   unsigned rounds() const { return size() - (size() % 2 == 0); }

@@ -86,11 +86,13 @@ class reproducible_sums : public detail::communicator_adaptor<Comm> {
   auto all_reduce(E const& exec, span<T, host_space> x, reduction how) {
     auto const part = (x.size() + size() - 1) / size() * sizeof(T);
     auto memory = detail::lent(take(part * size()));
-    auto& [pieces, sums] = **memory;
+    auto& pieces = (*memory)->pieces;
+    auto& sums = (*memory)->sums;
     exec.copy(sums.data(), x.data(), x.size_bytes());
     exec.fill(sums.data() + x.size_bytes(), std::byte{}, sums.size() - x.size_bytes());
     add_up<T>(exec, sums, memory, how);
-    auto gathered = comm_.all_gather(exec, span<std::byte const>(pieces.data(), part), span<std::byte>(sums));
+    auto gathered = memory.start(
+        [&] { return comm_.all_gather(exec, span<std::byte const>(pieces.data(), part), span<std::byte>(sums)); });
     return request<decltype(gathered)>(*this, bytes_of(x), std::move(*memory), std::move(gathered));
   }
 
@@ -129,7 +131,7 @@ class reproducible_sums : public detail::communicator_adaptor<Comm> {
     ~request() {
       try {
         if (memory_) wait(seq_executor());
-      } catch (communication_error const&) {  // the communicator's next call throws the error again
+      } catch (...) {  // after a communication_error, the communicator's next call throws again
       }
     }
 

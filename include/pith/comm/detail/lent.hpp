@@ -51,6 +51,14 @@ class lent {
     call().wait(exec);
     is_lent_ = false;
   }
+  /// Calls `call` and returns its request. The caller then keeps the memory until the request ends.
+  template <class F>
+  auto start(F const& call) {
+    is_lent_ = !returns_memory<decltype(call())>;
+    auto request = call();
+    is_lent_ = false;
+    return request;
+  }
 
  private:
   Memory memory_;
