@@ -1,5 +1,6 @@
 // tests/exchange/change_test.cpp — other codecs, or the same ones at other rates, between steps.
 #include <pith/adaptor/bypass.hpp>
+#include <pith/adaptor/identity.hpp>
 #include <pith/adaptor/rated.hpp>
 #include <pith/collective/g_top_k.hpp>
 #include <pith/collective/ok_top_k.hpp>
@@ -19,6 +20,7 @@
 
 #include <functional>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -262,6 +264,68 @@ TEST_CASE("a damaged state on one rank is refused by all ranks, which keep their
     ex.import_state(saved, codecs);
     CHECK(ex.export_state() == saved);
   });
+}
+
+/// Allocates memory `left` times.
+struct limited_executor : pith::seq_executor {
+  static inline long left = 0;
+
+  void* allocate(std::size_t bytes) const {
+    if (left-- <= 0) throw std::bad_alloc();
+    return seq_executor::allocate(bytes);
+  }
+};
+
+TEST_CASE("an exchange whose change lacks memory changes nothing, or fails until it imports its state") {
+  using codec = pith::any_codec<float, limited_executor>;
+  auto comm = pith::self_communicator();
+  auto const old = codec(pith::error_feedback(pith::top_k(0.01)));
+  auto const make = [&] {
+    limited_executor::left = 1000;
+    return pith::make_exchange<float>(limited_executor(), comm, {{"w", {1000}}, {"v", {500}}}, old,
+                                      {.bucket_bytes = 0, .is_recoverable = true});
+  };
+  auto const step = [](auto& exchange) {
+    auto g = gradient(1500, 0, 0);
+    exchange.all_reduce_mean(g);
+    return g;
+  };
+  auto same = make();
+  step(same);
+  auto const saved = same.export_state();
+  auto const next = step(same);
+  auto refused = 0, failed = 0;
+  for (long most = 0;; ++most) {
+    auto exchange = make();
+    step(exchange);
+    limited_executor::left = most;
+    try {
+      exchange.change({codec(pith::identity()), codec(pith::power_sgd(1))});
+      break;
+    } catch (std::bad_alloc const&) {
+    }
+    limited_executor::left = 1000;
+    if (exchange.has_failed()) {
+      ++failed;
+      CHECK_THROWS_AS(step(exchange), std::invalid_argument);
+      exchange.import_state(saved, {old, old});
+    } else {
+      ++refused;
+      CHECK(exchange.export_state() == saved);
+    }
+    CHECK(step(exchange) == next);
+  }
+  CHECK(refused > 0);
+  CHECK(failed > 0);
+}
+
+TEST_CASE("change_alone refuses another number of codecs, and energies() a tensor that does not exist") {
+  auto comm = pith::self_communicator();
+  auto ex = pith::make_exchange<float>(pith::seq, comm, {{"a", {8}}, {"b", {8}}}, pith::identity());
+  CHECK_THROWS_WITH_AS(ex.change_alone({float_codec(pith::identity())}),
+                       "pith::gradient_exchange::change_alone: codecs must have 2 entries, got 1",
+                       std::invalid_argument);
+  CHECK_THROWS_AS(ex.energies(2), std::invalid_argument);
 }
 
 TEST_CASE("a codec without a rate says so") {

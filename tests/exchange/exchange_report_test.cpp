@@ -232,6 +232,18 @@ TEST_CASE("seconds begin again with other buckets") {
   CHECK(exchange.report().total.encode_seconds == 0);
 }
 
+TEST_CASE("a skipped step keeps the seconds of the last step") {
+  auto comm = pith::self_communicator();
+  auto exchange = pith::make_exchange<float>(pith::seq, comm, reported, pith::identity());
+  auto g = reported_gradient(exchange.size(), 0);
+  exchange.all_reduce_mean(g);
+  auto const seconds = exchange.report().total.encode_seconds;
+  exchange.begin(g);
+  exchange.skip();
+  CHECK(exchange.report().total.encode_seconds == seconds);
+  CHECK_NOTHROW(exchange.fit_buckets());
+}
+
 TEST_CASE("errors are those of the codec alone, whatever was fed back, and change nothing") {
   auto comm = pith::self_communicator();
   auto const codec = pith::top_k(0.1);

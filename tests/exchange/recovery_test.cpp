@@ -106,7 +106,7 @@ std::vector<progress> run_until(loss const& what, bool at_once, Make const& make
     if (comm.rank() == lost && what.how == ending::throws) throw support::lost_call(own.error);
   };
   try {
-    pith::run_ranks(recovered_ranks, run, {.timeout = what.how == ending::stays ? 100ms : 10min});
+    pith::run_ranks(recovered_ranks, run, {.timeout = what.how == ending::stays ? 1s : 10min});
   } catch (support::lost_call const&) {
     CHECK(what.how == ending::throws);
   }
@@ -304,6 +304,7 @@ TEST_CASE("an exchange without is_recoverable refuses export_state() after a fai
   auto comm = failing_self(pith::self_communicator());
   auto exchange = make_alone(comm, false);
   auto const state = step_alone(exchange, 0);
+  auto const gathered = exchange.traffic().gathered;
   CHECK_THROWS_WITH_AS(exchange.export_state(1),
                        "pith::gradient_exchange::export_state: steps_back must be below 1, got 1",
                        std::invalid_argument);
@@ -315,6 +316,7 @@ TEST_CASE("an exchange without is_recoverable refuses export_state() after a fai
                        std::invalid_argument);
   exchange.import_state(state);
   CHECK(exchange.export_state() == state);
+  CHECK(exchange.traffic().gathered == gathered);
 }
 
 TEST_CASE("an adaptive exchange without is_recoverable refuses export_state() during a step and after a failed one") {

@@ -39,7 +39,8 @@ struct deliver_residual {
 };
 
 /// The residual of an earlier codec, if the tensor's codec has no feedback that could keep it. The next step adds the
-/// residual to the gradient. For half and bfloat16, the rounding error of this sum is added to the gradient of the
+/// residual to the gradient. For float and double, there is no residual after that step, even where the gradient was NaN
+/// or infinite, so that all ranks have equal kinds of state. For half and bfloat16, the rounding error of this sum is added to the gradient of the
 /// following step, and so on.
 template <class In, executor E>
 class undelivered {
@@ -131,12 +132,16 @@ class codec_state {
     if (undelivered_.is_pending()) places.push_back(undelivered_.place(whole(ranks)));
     return places;
   }
-  /// Replaces the states of codec `own` with `made`, the states of codec `next` for the same tensor. The step does not
-  /// change. The feedback of `own` is kept (detail/feedback_places.hpp).
-  void replace(E const& exec, C const& own, C const& next, codec_state made, unsigned ranks) {
-    owe(detail::move_feedback(exec, owed(own, ranks), made.feedback(next, ranks), dims_.n));
+  /// Copies the feedback of codec `own` to `made`, the states of codec `next` for the same tensor
+  /// (detail/feedback_places.hpp).
+  void copy_feedback(E const& exec, C const& own, C const& next, codec_state& made, unsigned ranks) {
+    made.owe(detail::move_feedback(exec, owed(own, ranks), made.feedback(next, ranks), dims_.n));
+  }
+  /// Takes the states of `made`. The step does not change.
+  void take(codec_state made) {
     replicated_ = std::move(made.replicated_);
     local_ = std::move(made.local_);
+    undelivered_ = std::move(made.undelivered_);
   }
 
   /// Sets the undelivered residual. An empty buffer means that there is none.

@@ -395,7 +395,7 @@ class adaptive_exchange {
       throw;
     } catch (...) {
       lost_ = std::current_exception();
-      exchange_.change_alone(codecs);
+      if (!exchange_.has_failed()) exchange_.change_alone(codecs);  // if it has failed, import_state() sets the codecs
     }
     choices_ = std::move(next);
     place();

@@ -43,9 +43,9 @@ namespace pith { inline namespace PITH_ABI {
 ///   exchange.all_reduce_mean(gradients);   // begin, ready and wait in one call
 ///   exchange.change(codecs);     // between steps: sets other codecs or rates
 ///
-///   requires    equal tensors, codecs and options on all ranks. From ready(i) until wait() returns, only the exchange
-///               may access gradient i. After a failed step, only the exchange may access the gradients until the
-///               exchange is destroyed. Only one thread at a time may use the exchange. On a host, the first ready() of
+///   requires    equal tensors, codecs and options on all ranks. From ready(i) until wait() or abandon() returns,
+///               gradient i must exist, and only the exchange may access it. After a failed step, only the exchange may
+///               access the gradients until the exchange is destroyed. Only one thread at a time may use the exchange. On a host, the first ready() of
 ///               a step starts a thread that calls the communicator. The communicator must accept calls from that
 ///               thread. With MPI, such calls need MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if no other thread
 ///               calls MPI during a step. On a device, ready() and wait() only enqueue work on the executor's stream.
@@ -75,6 +75,8 @@ class gradient_exchange {
                     exchange_options const& options = {})
       : exec_(exec), gather_mode_(options.gather_mode), is_weighted_(options.is_weighted), seed_(options.seed) {
     explain_communicator<Comm, E>();
+    detail::require(comm.size() <= shared_rank, "gradient_exchange: comm must have at most ", shared_rank,
+                    " ranks, got ", comm.size());
     auto failure = std::exception_ptr();
     try {
       engine_.reset(new engine(exec, comm, std::move(tensors), policy, options));
@@ -153,7 +155,8 @@ class gradient_exchange {
   /// The number of steps that have begun, with those that were skipped.
   std::uint64_t begun() const { return begun_; }
   /// True after a failed step, until import_state() is called. A step fails if one of its rounds throws, or if it is
-  /// abandoned after its first round has begun.
+  /// abandoned after its first round has begun. A change() or fit_buckets() that lacks memory on this rank also counts as a
+  /// failed step, and export_state() then returns the states after the last step.
   bool has_failed() const { return phase_ == phase::failed; }
   /// Throws std::invalid_argument during a step. The message contains `call`.
   void require_between_steps(char const* call) const { detail::require_between_steps(phase_, call); }
@@ -247,7 +250,8 @@ class gradient_exchange {
   /// equal codecs. If the new codec of a tensor is the old codec `old`, or is `old.at(rate)`, the state is kept.
   /// Otherwise the new codec starts with a new state, except for its feedback. `ok_top_k` and `g_top_k` start with a
   /// new state at every new rate. No residual is lost. The feedback of the new codec takes over the residual, or the
-  /// next step adds it to the gradient. docs/exchange.md lists the states that each policy takes over.
+  /// next step adds it to the gradient. If an element of the gradient of that step is NaN, the residual of this element
+  /// is lost. docs/exchange.md lists the states that each policy takes over.
   ///
   ///   complexity  two small all-gathers and a new schedule. Allocates the new states, and larger buffers if needed
   ///   errors      agreement_error on all ranks if codecs differ between ranks. If a codec does not fit its tensor,
@@ -263,6 +267,7 @@ class gradient_exchange {
   /// export_state(), but must not begin a step.
   void change_alone(std::vector<codec_type> codecs) {
     require_idle("change_alone");
+    require_codecs("change_alone", codecs);
     auto next = engine_->pipeline.prepare(std::move(codecs));
     model().require_kept(next);
     engine_->pipeline.apply(std::move(next));
@@ -288,7 +293,7 @@ class gradient_exchange {
     auto const by = calling(detail::caller::fit_buckets);
     auto layout = engine_->pipeline.fit(replicated_times());
     require_agreement(detail::described(tensors(), layout));
-    engine_->set_layout(std::move(layout));
+    guarded([&] { engine_->set_layout(std::move(layout)); });
     is_measured_ = false;
   }
 
@@ -329,7 +334,10 @@ class gradient_exchange {
   }
   /// The energies that a tensor's codec measures (codec/measured.hpp), in the executor's memory; null if the codec
   /// measures no energies. The pointer is valid until the next change of codecs.
-  double const* energies(std::size_t tensor) const { return model().energies(tensor); }
+  double const* energies(std::size_t tensor) const {
+    require_tensor("energies", tensor);
+    return model().energies(tensor);
+  }
 
   /// Returns pith::fed_back for a tensor: a host copy of this rank's feedback state, such as a residual. Call
   /// fed_back() between steps.
@@ -345,7 +353,7 @@ class gradient_exchange {
   /// step. One step back suffices: after a failure, any two ranks' numbers of complete steps differ by at most one.
   std::vector<std::byte> export_state(unsigned steps_back = 0) const {
     require_between_steps("export_state");
-    if (steps_back > 0 || phase_ == phase::failed) return export_copy(steps_back);
+    if (steps_back > 0 || has_lost_step()) return export_copy(steps_back);
     auto saved = detail::field_saver<E>(exec_);
     model().fields(saved);
     auto now = model().prepare(exec_, codecs());
@@ -365,6 +373,7 @@ class gradient_exchange {
   ///               next step throws agreement_error on all ranks
   void import_state(span<std::byte const> bytes) {
     auto const saved = opened(bytes, codecs());
+    engine_->complete_plan();
     model().owe(exec_, saved.owes);
     auto loaded = detail::field_loader<E>(exec_, saved.values().data());
     model().fields(loaded);
@@ -439,8 +448,7 @@ class gradient_exchange {
     auto words = std::vector<std::string>();
     auto failure = std::exception_ptr();
     try {
-      detail::require_size("gradient_exchange::change", "codecs", tensors().size(), codecs.size(), " entries");
-      require_weighable(codecs);
+      require_codecs("change", codecs);
       next.emplace(engine_->pipeline.prepare(std::move(codecs)));
       if (keeps_feedback) model().require_kept(*next);
       words = detail::described(tensors(), next->codecs);
@@ -448,8 +456,10 @@ class gradient_exchange {
       failure = std::current_exception();
     }
     require_agreement(words, failure);
-    engine_->pipeline.apply(*std::move(next));
-    engine_->pipeline.connect();
+    guarded([&] {
+      engine_->pipeline.apply(*std::move(next));
+      engine_->pipeline.connect();
+    });
     lost_.assign(tensors().size(), {});
     is_measured_ = false;
   }
@@ -503,10 +513,12 @@ class gradient_exchange {
     }
   }
 
+  /// Whether a step has failed. After a change() that lacked memory, the states are still those of the last step.
+  bool has_lost_step() const { return has_failed() && engine_->pipeline.is_planned(); }
   std::vector<std::byte> export_copy(unsigned steps_back) const {
     auto const& copies = engine_->pipeline.copies();
-    auto const since = has_failed() ? 0u : 1u;  // number of steps completed after the last copy
-    detail::require(copies.has_value() || !has_failed(),
+    auto const since = has_lost_step() ? 0u : 1u;  // number of steps completed after the last copy
+    detail::require(copies.has_value() || !has_lost_step(),
                     "gradient_exchange: export_state() is refused after a step that threw: set ",
                     "exchange_options::is_recoverable, or call import_state() first");
     auto const most = since + (copies ? copies->size() : 0);
@@ -527,6 +539,11 @@ class gradient_exchange {
     require_tensor("ready", tensor);
     engine_->ready.require_missing(tensor);
     engine_->require_thread();
+  }
+  void require_codecs(char const* call, std::vector<codec_type> const& codecs) const {
+    detail::require(codecs.size() == tensors().size(), "gradient_exchange::", call, ": codecs must have ",
+                    tensors().size(), " entries, got ", codecs.size());
+    require_weighable(codecs);
   }
   void require_weighable(std::vector<codec_type> const& codecs) const {
     for (std::size_t i = 0; is_weighted_ && i < codecs.size(); ++i) {

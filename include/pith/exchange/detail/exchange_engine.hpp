@@ -121,6 +121,13 @@ struct exchange_engine {
     pipeline.connect();
     ready.set_layout(pipeline.layout());
   }
+  /// Completes a plan that has thrown, such as for lack of memory.
+  void complete_plan() {
+    if (pipeline.is_planned()) return;
+    pipeline.plan();
+    pipeline.connect();
+    ready.set_layout(pipeline.layout());
+  }
 
   /// Deletes an engine. After a failed step, the engine's memory is not freed, since the transport may still use this
   /// memory.

@@ -69,6 +69,7 @@ class exchange_pipeline {
     return tensors_.prepare(exec_, std::move(codecs));
   }
   void apply(typename tensors::change next) {
+    is_planned_ = false;
     tensors_.apply(exec_, std::move(next));
     if (copies_) copies_->fit(exec_, tensors_);
     plan();
@@ -81,6 +82,23 @@ class exchange_pipeline {
     layout_ = std::move(layout);
     plan();
   }
+  /// False from the begin of a change of codecs or buckets until connect() returns. If the change throws, no step may begin
+  /// before another plan() and connect().
+  bool is_planned() const { return is_planned_; }
+  /// Plans the rounds of all buckets for the current codecs.
+  void plan() {
+    is_planned_ = false;
+    buckets_.clear();
+    schedule_.clear();
+    for (auto const& b : layout_) buckets_.emplace_back(exec_, tensors_, b, gather_mode_);
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      for (unsigned r = 0; r < buckets_[b].rounds(); ++r) schedule_.push_back({b, r});
+    }
+    if (lanes_.size() < schedule_.size()) lanes_.resize(schedule_.size());
+    log_.set_layout(buckets_.size());
+    make_memory();
+    gathered_bytes_ = sent_bytes(transport::all_gather);
+  }
   /// Computes buckets whose last transfer ends early. `times` must be equal on all ranks.
   bucket_list fit(std::vector<tensor_times> const& times) const { return fit_buckets(times, bytes_, limits_); }
 
@@ -91,6 +109,7 @@ class exchange_pipeline {
   /// tensors.
   void connect() {
     for (auto const& b : buckets_) b.connect(comms_);
+    is_planned_ = true;
   }
 
   /// The sum of exchange_plan::sent_bytes over all buckets.
@@ -127,12 +146,12 @@ class exchange_pipeline {
     next_ = absorbed_ = 0;
     own_weight_ = weight;
     ++begun_;
-    log_.begin_step();
   }
   /// All ranks import states. Counts the begun steps from zero again. The next step compares the ranks' steps.
   void note_import() {
     begun_ = 0;
     is_imported_ = true;
+    gathered_bytes_ = sent_bytes(transport::all_gather);  // a failed step may have counted a part
   }
   /// Whether a round of the current step has begun. The first round changes states.
   bool has_begun() const { return next_ > 0; }
@@ -187,19 +206,6 @@ class exchange_pipeline {
       require_served<In, E>("gradient_exchange", comms_.all(), codecs[i], specs[i].dims);
   }
 
-  /// Plans the rounds of all buckets for the current codecs.
-  void plan() {
-    buckets_.clear();
-    schedule_.clear();
-    for (auto const& b : layout_) buckets_.emplace_back(exec_, tensors_, b, gather_mode_);
-    for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      for (unsigned r = 0; r < buckets_[b].rounds(); ++r) schedule_.push_back({b, r});
-    }
-    if (lanes_.size() < schedule_.size()) lanes_.resize(schedule_.size());
-    log_.set_layout(buckets_.size());
-    make_memory();
-    gathered_bytes_ = sent_bytes(transport::all_gather);
-  }
   /// Replaces each buffer that is too small with a larger one.
   void make_memory() {
     std::size_t out = 0, gathered = 0, scratch = 0, transfers = 0;
@@ -238,6 +244,7 @@ class exchange_pipeline {
   }
 
   void prepare() {
+    log_.begin_step();
     if (copies_) copies_->take(exec_, tensors_);
     if (verification_ == verify::each_step || (is_imported_ && !is_capturing(exec_))) compare_states();
     if (weights_) agree_on_weights();
@@ -310,6 +317,7 @@ class exchange_pipeline {
   sub_communicators<Comm> comms_;
   std::uint32_t number_ = 0;
   std::uint64_t begun_ = 0;   ///< the steps that this rank has begun, skipped ones included
+  bool is_planned_ = false;
   bool is_imported_ = false;  ///< states were imported, and the ranks' steps were not compared since
   tensors tensors_;
   span_log log_;

@@ -119,10 +119,12 @@ class exchanged_tensors {
     f.describe({field_kind::share, element_name<accum<In>>(), specs_[tensor].dims.n});
     f.visit(nullptr, specs_[tensor].dims.n * sizeof(accum<In>));
   }
+  /// If apply() throws, nothing has changed.
   void apply(E const& exec, change next) {
-    for (std::size_t i = 0; i < specs_.size(); ++i) {
-      if (next.states[i]) states_[i].replace(exec, codecs_[i], next.codecs[i], *std::move(next.states[i]), ranks_);
-    }
+    for (std::size_t i = 0; i < specs_.size(); ++i)
+      if (next.states[i]) states_[i].copy_feedback(exec, codecs_[i], next.codecs[i], *next.states[i], ranks_);
+    for (std::size_t i = 0; i < specs_.size(); ++i)
+      if (next.states[i]) states_[i].take(*std::move(next.states[i]));
     codecs_ = std::move(next.codecs);
     predicted_ = std::move(next.predicted);
   }
