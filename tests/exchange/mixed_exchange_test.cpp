@@ -233,6 +233,47 @@ TEST_CASE("states are of the last step that all types completed, also if a rank 
   CHECK(then[0] == saved[0]);
 }
 
+TEST_CASE("a type without tensors has no earlier states to restore") {
+  auto comm = pith::self_communicator();
+  auto exchange = pith::make_mixed_exchange<double, float, bfloat16>(
+      pith::seq, comm, {{"w", {8}, kind::bf16}}, pith::ef(pith::qsgd<8>()), {.is_recoverable = true});
+  auto const step = [&] {
+    auto w = narrow<bfloat16>(widen(sixteenths(8, 0)));
+    exchange.begin();
+    exchange.ready(0, pith::span<bfloat16>(w));
+    exchange.wait();
+  };
+  step();
+  auto const before = exchange.export_state();
+  step();
+  CHECK(exchange.export_state(1) == before);
+  CHECK_NOTHROW(exchange.import_state(before));
+  CHECK(exchange.export_state() == before);
+}
+
+TEST_CASE("a mixed exchange refuses states of different steps on all ranks, before any change") {
+  pith::run_ranks(2, [](pith::thread_communicator comm) {
+    auto exchange = pith::make_mixed_exchange<float, bfloat16>(
+        pith::seq, comm, {{"w", {8}, kind::bf16}, {"norm", {2}, kind::f32}}, mixed_policy());
+    auto const step = [&] {
+      auto w = narrow<bfloat16>(widen(sixteenths(8, comm.rank())));
+      auto norm = sixteenths(2, comm.rank());
+      exchange.begin();
+      exchange.ready(0, pith::span<bfloat16>(w));
+      exchange.ready(1, pith::span<float>(norm));
+      exchange.wait();
+    };
+    step();
+    auto const one = exchange.export_state();
+    step();
+    auto const two = exchange.export_state();
+    CHECK_THROWS_WITH_AS(exchange.import_state({comm.rank() == 0 ? one[0] : two[0], one[1]}),
+                         doctest::Contains("rank 1 differs from rank 0 in the step of its state"),
+                         pith::agreement_error);
+    CHECK(exchange.export_state() == two);
+  });
+}
+
 TEST_CASE("a mixed exchange gives up a step") {
   auto comm = pith::self_communicator();
   auto exchange = pith::make_mixed_exchange<float, bfloat16>(

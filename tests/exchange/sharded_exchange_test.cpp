@@ -11,6 +11,8 @@
 #include <pith/quantize/block_int.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/qsgd.hpp>
+#include <pith/quantize/sign.hpp>
+#include <pith/sparsify/random_k.hpp>
 
 #include <doctest/doctest.h>
 
@@ -250,12 +252,132 @@ TEST_CASE("the weights' state can be imported in both forms") {
     on_ranks<float>(2, pith::sharding::equal(), pith::qsgd<8>(), {.weights = form}, [&](auto& comm, auto& exchange) {
       auto weights = sixteenths(exchange.weights().size(), 0);
       exchange.all_gather(weights), exchange.all_gather(weights);
-      auto const saved = exchange.weights().export_state();
+      auto const saved = exchange.weights().export_state(), of_gradients = exchange.gradients().export_state();
       auto resumed = pith::make_sharded_exchange<float>(
-          pith::seq, comm, sharded_tensors, exchange.gradients().codecs()[3], pith::qsgd<8>(), {.weights = form});
-      CHECK_NOTHROW(resumed.weights().import_state(saved));
+          pith::seq, comm, sharded_tensors,
+          pith::bypass(pith::ef(pith::reduce_scatter(pith::qsgd<8>(), pith::sharding::equal())), 50), pith::qsgd<8>(),
+          {.weights = form});
+      auto const wrong = comm.rank() == 1 ? of_gradients : saved;
+      if (comm.rank() == 1) CHECK_THROWS_AS(resumed.import_state(of_gradients, wrong), std::invalid_argument);
+      if (comm.rank() == 0) CHECK_THROWS_AS(resumed.import_state(of_gradients, wrong), pith::agreement_error);
+      CHECK_NOTHROW(resumed.import_state(of_gradients, saved));
+      auto const exact = weights;
+      resumed.all_gather(weights);
+      auto const is_exact = form == pith::weight_form::difference;  // and by an exchange of its own
+      CHECK(same_bytes(weights, exact) == is_exact);
+      CHECK((resumed.weights().export_state() == saved) == is_exact);
     });
   }
+}
+
+TEST_CASE("codecs whose errors would grow in differences are refused") {
+  auto comm = pith::self_communicator();
+  auto const make = [&](auto const& of_weights, pith::weight_form form) {
+    return pith::make_sharded_exchange<float>(pith::seq, comm, {{"w", {256}}}, pith::reduce_scatter(pith::qsgd<8>()),
+                                              of_weights, {.weights = form});
+  };
+  auto const check = [&](auto const& codec) {
+    CHECK_THROWS_WITH_AS(make(codec, pith::weight_form::difference),
+                         doctest::Contains("sharded_exchange: with weight_form::difference"), std::invalid_argument);
+    CHECK_NOTHROW(make(codec, pith::weight_form::whole));
+  };
+  check(pith::random_k(0.1, pith::options::unbiased));
+  check(pith::qsgd<2>());
+  check(pith::sign());
+}
+
+TEST_CASE("a wrong codec of weights on one rank is an error on all ranks, and changes nothing") {
+  pith::run_ranks(2, [](pith::thread_communicator comm) {
+    using codec = pith::any_codec<float, pith::seq_executor>;
+    auto exchange =
+        pith::make_sharded_exchange<float>(pith::seq, comm, {{"w", {100}}}, pith::reduce_scatter(pith::qsgd<8>()),
+                                           pith::identity(), {.weights = pith::weight_form::difference});
+    for (auto const& wrong : {codec(pith::power_sgd(2)), codec(pith::qsgd<2>())}) {
+      if (comm.rank() == 1) CHECK_THROWS_AS(exchange.change_weights({wrong}), std::invalid_argument);
+      if (comm.rank() == 0) {
+        CHECK_THROWS_WITH_AS(exchange.change_weights({codec(pith::cast<pith::half>())}),
+                             "pith::sharded_exchange::change_weights: rank 1 passed wrong codecs, and no rank has "
+                             "changed: see the error on rank 1",
+                             pith::agreement_error);
+      }
+    }
+    auto weights = sixteenths(100, 0);
+    auto const exact = weights;
+    exchange.all_gather(weights), exchange.all_gather(weights);
+    CHECK(weights == exact);
+  });
+}
+
+TEST_CASE("weights that were sent whole are the base of later differences") {
+  pith::run_ranks(2, [](pith::thread_communicator comm) {
+    using codec = pith::any_codec<float, pith::seq_executor>;
+    auto exchange =
+        pith::make_sharded_exchange<float>(pith::seq, comm, {{"w", {64}}}, pith::reduce_scatter(pith::qsgd<8>()),
+                                           pith::identity(), {.weights = pith::weight_form::difference});
+    auto weights = std::vector<float>(64, 0.f);
+    exchange.all_gather(weights);
+    weights.assign(64, 1000.f);
+    exchange.all_gather(weights);
+    exchange.change_weights({codec(pith::block_int<8>())});
+    for (std::size_t i = 0; i < 64; ++i) weights[i] = 1000 + static_cast<float>(i) / 1024;
+    auto const exact = weights;
+    exchange.all_gather(weights);
+    // A rounding is at most half of a scale, which is at most (1 + 2^-7) / 127 of the largest difference.
+    for (std::size_t i = 0; i < 64; ++i) CHECK(std::abs(weights[i] - exact[i]) <= 63.f / 1024 / 127 * 0.51f);
+  });
+}
+
+TEST_CASE("tensors whose shards are lossless are sent whole") {
+  pith::run_ranks(2, [](pith::thread_communicator comm) {
+    auto exchange = pith::make_sharded_exchange<float>(
+        pith::seq, comm, {{"w", {1500}}}, pith::reduce_scatter(pith::qsgd<8>()),
+        pith::bypass(pith::block_int<8>(), 1000), {.weights = pith::weight_form::difference});
+    for (float const value : {1e10f, 1.f}) {
+      auto weights = std::vector<float>(1500, value);
+      exchange.all_gather(weights);
+      CHECK(weights == std::vector<float>(1500, value));
+    }
+  });
+}
+
+TEST_CASE("a failed all_gather of differences leaves the weights of the last one") {
+  pith::run_ranks(2, [](pith::thread_communicator comm) {
+    auto exchange = pith::make_sharded_exchange<float>(
+        pith::seq, comm, {{"w", {100}}}, pith::reduce_scatter(pith::qsgd<8>()), pith::block_int<8>(),
+        {.exchange = {.is_recoverable = true}, .weights = pith::weight_form::difference});
+    auto weights = sixteenths(100, 0);
+    exchange.all_gather(weights), exchange.all_gather(weights);
+    auto const gradients = exchange.gradients().export_state(), one = exchange.weights().export_state();
+    exchange.all_gather(weights);
+    auto const two = exchange.weights().export_state(), before = exchange.weights().export_state(1);
+    CHECK(before == one);
+    exchange.import_state(gradients, comm.rank() == 0 ? one : two);  // of different steps
+    auto const held = weights;
+    exchange.all_gather(weights);  // exact, by an exchange of its own
+    for (auto& w : weights) w += 1;
+    CHECK_THROWS_AS(exchange.all_gather(weights), pith::agreement_error);
+    CHECK(weights == held);
+    CHECK_NOTHROW(exchange.weights().export_state());
+    exchange.import_state(gradients, two);
+    CHECK_NOTHROW(exchange.all_gather(weights));
+    CHECK(weights == held);
+  });
+}
+
+TEST_CASE("change_weights is refused during a step, and all_gather with whole means of gradients") {
+  using codec = pith::any_codec<float, pith::seq_executor>;
+  auto comm = pith::self_communicator();
+  auto exchange = pith::make_sharded_exchange<float>(pith::seq, comm, {{"w", pith::matrix(10, 10)}},
+                                                     pith::reduce_scatter(pith::qsgd<8>()), pith::block_int<8>());
+  auto weights = sixteenths(100, 0);
+  exchange.begin();
+  CHECK_THROWS_AS(exchange.change_weights({codec(pith::qsgd<8>())}), std::invalid_argument);
+  exchange.skip();
+  exchange.gradients().change({codec(pith::ef(pith::power_sgd(2)))});
+  CHECK_THROWS_WITH_AS(exchange.all_gather(weights),
+                       "pith::sharded_exchange: the codec of tensor \"w\" must contain reduce_scatter, as "
+                       "ef(reduce_scatter(c)), got ef(power_sgd(2))",
+                       std::invalid_argument);
 }
 
 TEST_CASE("a checksum finds weights that differ, on all ranks") {

@@ -1,6 +1,7 @@
 // pith/exchange/mixed_exchange.hpp — the exchange of a model whose gradients have several element types.
 #pragma once
 
+#include <pith/codec/detail/saved_state.hpp>
 #include <pith/core/element.hpp>
 #include <pith/core/error.hpp>
 #include <pith/core/transfer.hpp>
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -29,9 +31,9 @@ namespace pith { inline namespace PITH_ABI {
 ///   exchange.ready(i, gradient);   // a span with elements of tensors[i].kind
 ///   exchange.wait();
 ///
-///   requires    tensors whose `kind` is that of a type In; and a codec or policy whose result converts to
-///               any_codec<In, E> for each In, such as a codec constructed in C++, matrices(codec), or
-///               codec_text (parse.hpp)
+///   requires    tensors whose `kind` is that of a type In; a codec or policy whose result converts to any_codec<In, E>
+///               for each In, such as a codec constructed in C++, matrices(codec), or codec_text (parse.hpp); and a
+///               communicator that a second thread may call, such as MPI with MPI_THREAD_SERIALIZED
 ///   state       export_state() returns one state per type
 ///   complexity  as one gradient_exchange per type. Each type has messages of its own
 ///   errors      as gradient_exchange; std::invalid_argument, before any change, if a span does not fit its tensor. If
@@ -51,6 +53,7 @@ class mixed_exchange {
         tensors_(checked(exec, comm, std::move(tensors))),
         exchanges_{
             gradient_exchange<In, E, Comm>(exec, comm, tensors_of<In>(), detail::policy_of<In, E>(policy), options)...},
+        is_recoverable_(options.is_recoverable),
         is_ready_(tensors_.size()) {
     auto counts = std::array<std::size_t, sizeof...(In)>();
     for (auto const& t : tensors_) numbers_.push_back(counts[index_of(t.kind)]++);
@@ -120,18 +123,25 @@ class mixed_exchange {
   /// Returns the states after the last step that all types completed on this rank, or `steps_back` steps before it, as
   /// gradient_exchange::export_state(). After a failed step, this needs exchange_options::is_recoverable.
   states export_state(unsigned steps_back = 0) const {
-    auto const complete = std::ranges::min(completed_);
-    return {exchange_of<In>().export_state(steps_back + completed_[index_of(kind_of<In>())] - complete)...};
+    detail::require(is_recoverable_ || !has_failed(),
+                    "mixed_exchange: export_state() is refused after a step that threw: set ",
+                    "exchange_options::is_recoverable, or call import_state() first");
+    return {state_of<In>(steps_back)...};
   }
   /// Restores states that export_state() returned. All ranks call import_state(). If a state of one rank is wrong, that
-  /// rank throws std::invalid_argument, and the other ranks throw agreement_error. All ranks are then unchanged.
+  /// rank throws std::invalid_argument, and the other ranks throw agreement_error. If the ranks' states were saved after
+  /// different steps, all ranks throw agreement_error. After these errors, all ranks are unchanged.
   void import_state(states const& saved) {
     static constexpr auto* call = "mixed_exchange::import_state";
     auto const by = detail::calling({detail::caller::import_state});
-    auto const state_of = [&](element_kind kind) { return span<std::byte const>(saved[index_of(kind)]); };
-    detail::require_success(exec_, comm_, call, detail::could_not_load,
-                            [&] { (of<In>().require_state(state_of(kind_of<In>()), of<In>().codecs()), ...); });
-    (of<In>().import_state(state_of(kind_of<In>())), ...);
+    auto const of_type = [&](element_kind kind) { return span<std::byte const>(saved[index_of(kind)]); };
+    auto moment = std::vector<std::uint64_t>();
+    detail::require_success(exec_, comm_, call, detail::could_not_load, [&] {
+      (of<In>().require_state(of_type(kind_of<In>()), of<In>().codecs()), ...);
+      moment = {steps_of<In>(call, of_type(kind_of<In>()))...};
+    });
+    detail::require_one_moment(exec_, comm_, call, moment);
+    (of<In>().import_state(of_type(kind_of<In>())), ...);
     completed_ = {};
   }
 
@@ -176,6 +186,20 @@ class mixed_exchange {
     return own;
   }
 
+  /// The state of one type. A type without tensors keeps no copies of earlier states, and its state is equal after every
+  /// step.
+  template <real T>
+  std::vector<std::byte> state_of(unsigned steps_back) const {
+    auto const& exchange = exchange_of<T>();
+    auto const ahead = completed_[index_of(kind_of<T>())] - std::ranges::min(completed_);
+    return exchange.export_state(exchange.tensors().empty() ? 0 : steps_back + ahead);
+  }
+  /// The number of steps in a state, which is that of its first tensor.
+  template <real T>
+  std::uint64_t steps_of(char const* call, span<std::byte const> saved) const {
+    return exchange_of<T>().tensors().empty() ? 0 : detail::steps_in(detail::open_states(call, saved).states.data());
+  }
+
   template <class F>
   void for_leader(F const& f) {
     (for_leader<In>(f), ...);
@@ -198,6 +222,7 @@ class mixed_exchange {
   std::vector<tensor_spec> tensors_;
   std::tuple<gradient_exchange<In, E, Comm>...> exchanges_;
   std::tuple<waiting<In>...> waiting_;
+  bool is_recoverable_;
   std::vector<bool> is_ready_;
   std::vector<std::size_t> numbers_;  ///< the number of each tensor among those of its element type
   element_kind leader_ = element_kind::bytes;

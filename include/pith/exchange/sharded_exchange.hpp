@@ -3,6 +3,7 @@
 
 #include <pith/adaptor/identity.hpp>
 #include <pith/codec/any_codec.hpp>
+#include <pith/codec/detail/contraction.hpp>
 #include <pith/collective/detail/all_gather_shards.hpp>
 #include <pith/collective/sharding.hpp>
 #include <pith/core/buffer.hpp>
@@ -85,10 +86,11 @@ struct shard {
 ///
 ///   requires    gradient codecs that contain reduce_scatter, such as ef(reduce_scatter(c)), or are lossless for their
 ///               tensor. A lossless codec, such as `bypass` of a small tensor, gives the whole mean to all ranks. Then
-///               shard(i) is the whole tensor, and all ranks update it equally. Weight codecs without state
-///   state       gradients().export_state() and weights().export_state(); reshard() converts both. After an import of
-///               states, call send_exact_next()
-///   complexity  with weight_form::difference and a lossy codec, a copy of all weights
+///               shard(i) is the whole tensor, and all ranks update it equally. Weight codecs without state. With
+///               weight_form::difference, weight codecs that contract for the shards. Otherwise, errors would grow
+///   state       gradients().export_state() and weights().export_state(); reshard() converts both
+///   complexity  with weight_form::difference, a copy of all weights. An all_gather() of exact weights also makes a
+///               temporary exchange. With check_interval, the compared all_gather() copies all weights to host memory
 ///   errors      std::invalid_argument on the ranks whose codec is wrong, and agreement_error on the others.
 ///               agreement_error on all ranks if `weights` or `check_interval` of sharded_options differ. With
 ///               sharded_options::check_interval, agreement_error on all ranks if weights differ
@@ -107,14 +109,17 @@ class sharded_exchange {
         gradients_(
             exec, comm, tensors, [&](tensor_spec const& t) { return sharded(of_gradients(t), t); }, options.exchange),
         rules_(rules()),
-        weights_(weight_exchange([&](std::size_t i) { return weight_codecs_.emplace_back(of_weights(tensors[i])); })) {
+        weights_(weight_exchange([&](std::size_t i) { return weight_codecs_.emplace_back(of_weights(tensors[i])); },
+                                 options.exchange.is_recoverable)),
+        are_differences_(differences()) {
     require_equal_options();
   }
 
   /// The exchange of the gradients. If its codecs change, the weights follow the new shards.
   gradient_exchange<In, E, Comm>& gradients() { return gradients_; }
-  /// The exchange of the weights, for its report and state. change_weights() changes its codecs.
-  gradient_exchange<In, E, Comm>& weights() { return weights_; }
+  /// The exchange of the weights, for its report and state. change_weights() changes its codecs, and import_state()
+  /// restores its state.
+  gradient_exchange<In, E, Comm> const& weights() const { return weights_; }
 
   /// The shard of a tensor that this rank updates.
   pith::shard shard(std::size_t tensor) const {
@@ -143,11 +148,12 @@ class sharded_exchange {
   /// the weights are bitwise equal on all ranks, so the rank's own shards are rounded too: keep the exact weights of the
   /// shards elsewhere. With weight_form::difference, the first call sends exact weights, and tensors with a lossless
   /// codec are always sent whole. If a weight is not finite, all weights that the codec encodes together with it may
-  /// arrive as NaN. The next call with finite weights replaces them.
+  /// arrive as NaN. The next call with finite weights replaces them. If the exchange fails, `weights` are unspecified;
+  /// if differences were sent, they are those of the last call.
   void all_gather(span_on<E, In> weights) {
     detail::require_values("sharded_exchange::all_gather", "weights", weights_.size(), weights);
     gradients_.require_between_steps("all_gather");
-    weights_.require_begin(weights.size(), 1);
+    weights_.require_idle("all_gather");
     follow_shards();
     if (options_.weights == weight_form::whole) {
       weights_.all_reduce_mean(weights);
@@ -163,26 +169,46 @@ class sharded_exchange {
   void send_exact_next() { held_ = {}; }
 
   /// Sets one codec of weights per tensor, as gradient_exchange::change. All ranks call this function between steps.
-  void change_weights(std::vector<codec_type> codecs) { set_weights(std::move(codecs), rules_); }
+  void change_weights(std::vector<codec_type> codecs) {
+    gradients_.require_between_steps("change_weights");
+    set_weights(std::move(codecs), rules_);
+  }
+  /// Restores the states of both exchanges, which were exported after the same step. All ranks call this function between
+  /// steps, or after a call that threw. The next all_gather() sends exact weights. If a state of one rank is wrong, that
+  /// rank throws std::invalid_argument, and the other ranks throw agreement_error. All ranks are then unchanged.
+  void import_state(span<std::byte const> of_gradients, span<std::byte const> of_weights) {
+    auto const by = detail::calling({detail::caller::import_state});
+    detail::require_success(exec_, comm_, "sharded_exchange::import_state", detail::could_not_load, [&] {
+      gradients_.require_state(of_gradients, gradients_.codecs());
+      weights_.require_state(of_weights, weights_.codecs());
+    });
+    gradients_.import_state(of_gradients);
+    weights_.import_state(of_weights);
+    send_exact_next();
+  }
 
  private:
   using shard_rules = std::vector<std::optional<sharding>>;
 
   /// An exchange of weights, where codec_of(i) encodes the shards of tensor i.
   template <class F>
-  gradient_exchange<In, E, Comm> weight_exchange(F const& codec_of) const {
+  gradient_exchange<In, E, Comm> weight_exchange(F const& codec_of, bool is_recoverable = false) const {
     std::size_t next = 0;
-    auto const policy = [&](tensor_spec const&) {
+    auto const policy = [&](tensor_spec const& t) {
       auto const tensor = next++;
-      return gathered(codec_of(tensor), rules_[tensor]);
+      return gathered(codec_of(tensor), rules_[tensor], t.dims);
     };
-    return {exec_, comm_, gradients_.tensors(), policy, {.seed = options_.exchange.seed}};
+    auto const options = exchange_options{.seed = options_.exchange.seed, .is_recoverable = is_recoverable};
+    return {exec_, comm_, gradients_.tensors(), policy, options};
   }
   static codec_type sharded(codec_type codec, tensor_spec const& tensor) {
+    require_sharded(codec, tensor);
+    return codec;
+  }
+  static void require_sharded(codec_type const& codec, tensor_spec const& tensor) {
     detail::require(codec.shards(tensor.dims) != nullptr || codec.is_lossless(tensor.dims),
                     "sharded_exchange: the codec of tensor \"", tensor.name,
                     "\" must contain reduce_scatter, as ef(reduce_scatter(c)), got ", codec.name());
-    return codec;
   }
   /// The rules by which the codecs of gradients divide the tensors. A tensor without shards has no rule.
   shard_rules rules() const {
@@ -198,31 +224,61 @@ class sharded_exchange {
   }
   /// The codec of a tensor's weights. All ranks send equal parts of a tensor without shards, which they have updated
   /// equally.
-  static codec_type gathered(codec_type codec, std::optional<sharding> const& rule) {
+  codec_type gathered(codec_type codec, std::optional<sharding> const& rule, shape const& dims) const {
     if (!rule) return detail::all_gather_shards(identity());
+    if (options_.weights == weight_form::difference) {
+      for_each_shard(*rule, dims, [&](shape const& own) {
+        detail::require_contraction("sharded_exchange: with weight_form::difference", codec, own);
+      });
+    }
     return detail::all_gather_shards(std::move(codec), *rule);
   }
+  template <class F>
+  void for_each_shard(sharding const& rule, shape const& dims, F const& f) const {
+    auto const over = detail::tensor_shards{rule, dims, comm_.size()};
+    for (unsigned rank = 0; rank < comm_.size(); ++rank) f(over.dims(rank));
+  }
   void set_weights(std::vector<codec_type> codecs, shard_rules by) {
-    auto next = codecs;
-    for (std::size_t i = 0; i < std::min(next.size(), by.size()); ++i) next[i] = gathered(codecs[i], by[i]);
+    auto next = std::vector<codec_type>();
+    auto const& tensors = gradients_.tensors();
+    auto const calls = detail::calling({detail::caller::check});
+    detail::require_success(
+        exec_, comm_, "sharded_exchange::change_weights", "passed wrong codecs, and no rank has changed", [&] {
+          weights_.require_idle("change_weights");
+          detail::require_size("sharded_exchange::change_weights", "codecs", tensors.size(), codecs.size(), " entries");
+          for (std::size_t i = 0; i < tensors.size(); ++i) next.push_back(gathered(codecs[i], by[i], tensors[i].dims));
+        });
     weights_.change(std::move(next));
     weight_codecs_ = std::move(codecs);
     rules_ = std::move(by);
+    are_differences_ = differences();
+  }
+  /// For each tensor, whether all_gather() sends differences. Tensors without shards, and tensors whose codec is lossless
+  /// for all shards, are sent whole.
+  std::vector<bool> differences() const {
+    auto all = std::vector<bool>(rules_.size());
+    for (std::size_t i = 0; options_.weights == weight_form::difference && i < all.size(); ++i) {
+      if (!rules_[i]) continue;
+      for_each_shard(*rules_[i], gradients_.tensors()[i].dims,
+                     [&](shape const& own) { all[i] = all[i] || !weight_codecs_[i].is_lossless(own); });
+    }
+    return all;
   }
   /// Shards the weights as the gradients. The codecs of gradients are equal on all ranks, so all ranks do the same.
   void follow_shards() {
     for (std::size_t i = 0; i < rules_.size(); ++i) {
+      require_sharded(gradients_.codecs()[i], gradients_.tensors()[i]);
       auto const* const rule = rule_of(i);
       if (rule == nullptr ? rules_[i].has_value() : rules_[i] != *rule) return set_weights(weight_codecs_, rules());
     }
   }
 
-  /// Calls f(i, j) for each tensor i that is sent as a difference, where j is the index of its first weight.
+  /// Calls f(i, first, n) for each tensor i, whose weights are the n weights from `first` on.
   template <class F>
-  void for_each_difference(F const& f) const {
+  void for_each_tensor(F const& f) const {
     std::uint64_t first = 0;
     for (std::size_t i = 0; i < weights_.tensors().size(); first += weights_.tensors()[i++].dims.n)
-      if (rules_[i] && !weight_codecs_[i].is_lossless(weights_.tensors()[i].dims)) f(i, first);
+      f(i, first, weights_.tensors()[i].dims.n);
   }
   void gather_exact(span_on<E, In> weights) {
     weight_exchange([](std::size_t) { return codec_type(identity()); }).all_reduce_mean(weights);
@@ -232,15 +288,23 @@ class sharded_exchange {
   /// Replaces the weights of this rank's shards by their difference from the received weights. All ranks add the decoded
   /// differences to the received weights.
   void gather_difference(span_on<E, In> weights) {
-    for_each_difference([&](std::size_t i, std::uint64_t first) {
+    for_each_tensor([&](std::size_t i, std::uint64_t first, std::uint64_t) {
+      if (!are_differences_[i]) return;
       auto const own = shard(i);
       auto const at = first + own.first;
       exec_.for_each_index(own.n, detail::take_difference<In>{held_.data() + at, weights.data() + at});
     });
-    weights_.all_reduce_mean(weights);
-    for_each_difference([&](std::size_t i, std::uint64_t first) {
-      auto const sum = detail::add_difference<In>{weights.data() + first, held_.data() + first};
-      exec_.for_each_index(weights_.tensors()[i].dims.n, sum);
+    try {
+      weights_.all_reduce_mean(weights);
+    } catch (...) {
+      exec_.copy(weights.data(), held_.data(), value_bytes<In>(weights.size()));
+      exec_.wait();
+      throw;
+    }
+    for_each_tensor([&](std::size_t i, std::uint64_t first, std::uint64_t n) {
+      auto *const received = weights.data() + first, *const held = held_.data() + first;
+      if (are_differences_[i]) return exec_.for_each_index(n, detail::add_difference<In>{received, held});
+      exec_.copy(held, received, value_bytes<In>(n));
     });
   }
 
@@ -273,6 +337,7 @@ class sharded_exchange {
   shard_rules rules_;                      ///< those of the weights
   std::vector<codec_type> weight_codecs_;  ///< of the shards
   gradient_exchange<In, E, Comm> weights_;
+  std::vector<bool> are_differences_;  ///< for each tensor
   buffer<In, E> held_;  ///< the weights that all ranks received last; empty before exact weights were sent
   std::uint64_t gathers_ = 0;
 };

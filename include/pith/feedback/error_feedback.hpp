@@ -3,12 +3,12 @@
 
 #include <pith/adaptor/detail/adaptor.hpp>
 #include <pith/codec/capability.hpp>
+#include <pith/codec/detail/contraction.hpp>
 #include <pith/codec/detail/own_share.hpp>
 #include <pith/codec/detail/saving.hpp>
 #include <pith/codec/explain.hpp>
 #include <pith/codec/rounds.hpp>
 #include <pith/core/error.hpp>
-#include <pith/feedback/detail/contraction.hpp>
 #include <pith/feedback/detail/feedback_way.hpp>
 #include <pith/feedback/detail/policy_check.hpp>
 #include <pith/feedback/detail/widened.hpp>

@@ -1,4 +1,4 @@
-// pith/feedback/detail/contraction.hpp — the check that a residual cannot grow without bound.
+// pith/codec/detail/contraction.hpp — the check that a residual cannot grow without bound.
 #pragma once
 
 #include <pith/codec/capability.hpp>
