@@ -30,6 +30,8 @@ std::vector<pith::tensor_spec> const two = {{"first", {64, 8}}, {"second", {64, 
 /// The sum of all ranks, a quarter of a tensor per round.
 template <unsigned Depth>
 struct quarters : pith::identity {
+  using facets = pith::ext::extended<pith::identity::facets, pith::ext::rounds>;
+
   unsigned depth() const { return Depth; }
 
   std::string name() const { return "quarters"; }

@@ -2,8 +2,10 @@
 #include <pith/codec/explain.hpp>
 #include <pith/collective/two_shot.hpp>
 #include <pith/control/warm_up.hpp>
+#include <pith/feedback/any_feedback.hpp>
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/own_residual.hpp>
+#include <pith/feedback/two_sided.hpp>
 #include <pith/pith.hpp>
 
 namespace sample {
@@ -101,6 +103,39 @@ struct number_of_parts : copying {
   int granule() const { return 8; }
 };
 
+/// A collective of one round, a sum of floats.
+struct summing : copying {
+  using facets = ext::facets<ext::rounds>;
+  template <class In>
+  pith::transfer round(unsigned, pith::shape const& dims, unsigned) const {
+    return {pith::transport::all_reduce_sum, pith::kind_of<In>(), dims.n};
+  }
+  template <class In, executor E>
+  std::size_t exchange_scratch_bytes(E const&, pith::shape const&, unsigned) const {
+    return 0;
+  }
+  template <real In, executor E>
+  void produce(context<In, E> const&, unsigned, values_on<E, In const>, pith::span_on<E, std::byte>, auto const&,
+               auto&) const {}
+  template <real In, executor E>
+  void absorb(context<In, E> const&, unsigned, pith::received_on<E>, values_on<E, In>, auto&, auto&) const {}
+};
+struct swapped_rounds : summing {
+  template <real In, executor E>
+  void absorb(context<In, E> const&, pith::received_on<E>, unsigned, values_on<E, In>, auto&, auto&) const {}
+};
+struct undeclared_rounds : copying {
+  template <class In>
+  pith::transfer round(unsigned, pith::shape const& dims, unsigned) const {
+    return {pith::transport::all_reduce_sum, pith::kind_of<In>(), dims.n};
+  }
+};
+struct right_final final : copying {};
+struct final_class final : copying {
+  template <real In, executor E>
+  void decode_ranks(context<In, E> const&, gathered_on<E, In>, accum<In>, values_on<E, In>) const {}
+};
+
 /// A rule of symbols without a scale.
 struct plain_rule {
   static constexpr int bits = 2;
@@ -138,6 +173,18 @@ struct misspelt_policy : pith::own_residual {
   using facets = ext::extended<pith::own_residual::facets, ext::after_mean>;
   void after_exchanges(auto const&, auto, auto&, auto&) const {}
 };
+struct always_fused : pith::ef21 {
+  using facets = ext::extended<pith::ef21::facets, ext::fused>;
+  template <real In, executor E>
+  auto source(values_on<E, In const> g, auto&) const {
+    return ext::plain_source<In>{g.data};
+  }
+};
+
+struct private_thread_check : pith::self_communicator {
+ private:
+  void require_thread_support() const {}
+};
 
 }  // namespace sample
 
@@ -145,6 +192,8 @@ int main() {
   using namespace sample;
 
   pith::make_state<float>(pith::seq, adding(), pith::vector(8));
+  pith::make_state<float>(pith::seq, summing(), pith::vector(8));
+  pith::make_state<float>(pith::seq, right_final(), pith::vector(8));
 #if defined(UNDECLARED)
   // expected-error {{pith: a codec with the member decode_ranks must declare its facet: using facets = pith::ext::facets<pith::ext::ranks>; the member is: template <real In, executor E> void decode_ranks(context<In, E> const&, gathered_on<E, Out>, accum<In> factor, values_on<E, In>) const}}
   pith::make_state<float>(pith::seq, undeclared(), pith::vector(8));
@@ -190,6 +239,30 @@ int main() {
 #elif defined(MISSPELT_MEMBER_OF_A_POLICY)
   // expected-error {{pith: the facet ext::after_mean needs: template <real In, executor E> void after_exchange(}}
   auto const codec = pith::error_feedback(pith::top_k(0.1), misspelt_policy());
+#elif defined(SWAPPED_ARGUMENTS_OF_A_ROUND)
+  // expected-error {{pith: the facet ext::rounds needs: template <real In, executor E> void absorb(}}
+  pith::make_state<float>(pith::seq, swapped_rounds(), pith::vector(8));
+#elif defined(UNDECLARED_ROUNDS)
+  // expected-error {{pith: a codec with the member round must declare its facet: using facets = pith::ext::facets<pith::ext::rounds>}}
+  pith::make_state<float>(pith::seq, undeclared_rounds(), pith::vector(8));
+#elif defined(FINAL_CLASS)
+  // expected-error {{pith: a codec with the member decode_ranks must declare its facet}}
+  pith::make_state<float>(pith::seq, final_class(), pith::vector(8));
+#elif defined(IN_ANY_STAGE)
+  // expected-error {{pith: the facet ext::ranks needs: template <real In, executor E> void decode_ranks(}}
+  auto const stage = pith::any_stage<float, pith::seq_executor>(misspelt());
+#elif defined(IN_ANY_FEEDBACK)
+  // expected-error {{pith: the facet ext::after_mean needs: template <real In, executor E> void after_exchange(}}
+  auto const policy = pith::any_feedback<float, pith::seq_executor>(misspelt_policy());
+#elif defined(IN_TWO_SIDED)
+  // expected-error {{pith: the facet ext::after_mean needs: template <real In, executor E> void after_exchange(}}
+  auto const policy = pith::two_sided(pith::top_k(0.1), misspelt_policy());
+#elif defined(SOURCE_ALONE)
+  // expected-error {{pith: the facet ext::fused needs: template <real In, executor E> auto source(}}
+  auto const codec = pith::error_feedback(pith::top_k(0.1), always_fused());
+#elif defined(PRIVATE_THREAD_CHECK)
+  // expected-error {{pith: require_thread_support of a communicator must be public: void require_thread_support() const}}
+  pith::explain_communicator<private_thread_check, pith::seq_executor>();
 #elif defined(UNDECLARED_MEMBER_OF_A_CONTROLLER)
   // expected-error {{pith: a controller with the member measures must declare its facet: using facets = pith::ext::facets<pith::ext::energies>}}
   pith::explain_controller<undeclared_controller>();

@@ -27,8 +27,8 @@ struct impatient : pith::residual<> {
 
 /// Keeps to itself what a rank's own part is.
 struct secretive : pith::power_sgd {
-  using facets = pith::ext::facets<pith::ext::contractive, pith::ext::source, pith::ext::source_rounds,
-                                   pith::ext::no<pith::ext::costly_share>>;
+  using facets = pith::ext::facets<pith::ext::contractive, pith::ext::source, pith::ext::rounds,
+                                   pith::ext::source_rounds, pith::ext::no<pith::ext::costly_share>>;
 
   using power_sgd::power_sgd;
   void own_contribution() const = delete;

@@ -3,6 +3,7 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/compact.hpp>
+#include <pith/codec/explain.hpp>
 #include <pith/codec/rounds.hpp>
 #include <pith/core/source.hpp>
 
@@ -85,6 +86,7 @@ class any_stage {
   template <class S>
     requires(!std::same_as<S, any_stage> && stage<S, In, E>)
   explicit any_stage(S stage) : self_(std::make_shared<model<S>>(std::move(stage))) {
+    explain_facets<S, In, E>();
     static_assert(
         !requires(S const& s) { s.stages(); },
         "pith: any_stage(s) needs one stage; pass each stage of a chain to any_chain");

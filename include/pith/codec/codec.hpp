@@ -205,7 +205,7 @@ constexpr bool may_be_lossy(C const& c, shape const& dims) {
                 }) {
     return c.may_be_lossy(dims);
   } else {
-    return !c.is_lossless(dims);
+    return has_rate(c) || !c.is_lossless(dims);
   }
 }
 

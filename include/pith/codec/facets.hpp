@@ -18,6 +18,7 @@ struct parts {};          ///< granule: a tensor's parts, one per rank, begin at
 struct share {};          ///< contribution: a collective computes a rank's own share from the buffer that it produced
 struct costly_share {};   ///< own_contribution: as contribution, at additional cost
 struct delivered {};      ///< delivered: a collective computes a rank's own share after the last round
+struct rounds {};         ///< round, exchange_scratch_bytes, produce, absorb: the rounds of a collective codec
 struct source_rounds {};  ///< produce_from, absorb_to: the rounds read the old residual and write the next one
 
 }}}  // namespace pith::PITH_ABI::ext

@@ -129,7 +129,7 @@ struct copy_indices {
 ///               result; in g_top_k, all ranks merge
 class g_top_k : public detail::sparse_exchange {
  public:
-  using facets = ext::facets<ext::contractive, ext::rate, ext::delivered>;
+  using facets = ext::facets<ext::contractive, ext::rate, ext::rounds, ext::delivered>;
 
   explicit g_top_k(double density) : sparse_exchange("g_top_k", density) {}
 

@@ -113,7 +113,7 @@ struct collect_pairs {
 ///               estimates thresholds; in ok_top_k, selections are exact, and bounds change in every step
 class ok_top_k : public detail::sparse_exchange {
  public:
-  using facets = ext::facets<ext::contractive, ext::rate, ext::delivered>;
+  using facets = ext::facets<ext::contractive, ext::rate, ext::rounds, ext::delivered>;
 
   explicit ok_top_k(double density) : sparse_exchange("ok_top_k", density) {}
 

@@ -3,6 +3,7 @@
 
 #include <pith/core/element.hpp>
 #include <pith/core/executor.hpp>
+#include <pith/core/facets.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -146,6 +147,9 @@ template <class Comm>
 concept has_thread_check = requires(Comm const& comm) {
   comm.require_thread_support();
 };
+struct communicator_members {
+  int require_thread_support;
+};
 
 }  // namespace detail
 
@@ -175,6 +179,10 @@ constexpr void explain_communicator() {
   static_assert(communicator<Comm, E> || !detail::has_all_gather<Comm, E>,
                 "pith: this communicator lacks all_reduce(exec, span<T>, reduction) of float, double, int32 or int8, "
                 "which an exchange needs");
+  static_assert(
+      detail::has_thread_check<Comm> ||
+          requires { &detail::named<Comm, detail::communicator_members>::require_thread_support; },
+      "pith: require_thread_support of a communicator must be public: void require_thread_support() const");
 }
 
 }}  // namespace pith::PITH_ABI

@@ -80,7 +80,7 @@ template <has_facets C>
 inline constexpr bool has_computed_facets<C> = std::same_as<typename C::facets, ext::computed>;
 
 /// A class with the members of C and the members of `Names`. A name that both have is ambiguous here, whatever its kind
-/// and signature. A final class has no such class, so the check finds only members that it declares.
+/// and signature. No class can derive from a final class, so there the check finds only members that fit.
 template <class C, class Names, bool IsFinal = std::is_final_v<C>>
 struct named : C, Names {};
 template <class C, class Names>
@@ -88,11 +88,11 @@ struct named<C, Names, true> : Names {};
 
 /// Checks a member of a class C: it fits if its facet is declared, and it is absent otherwise. NAMES is a class with the
 /// names of all members of facets of this KIND of class.
-#define PITH_CHECK_FACET(KIND, NAMES, FACET, MEMBER, FITS, SIGNATURE)                                     \
-  static_assert(!declares<C, ext::FACET> || (FITS), "pith: the facet ext::" #FACET " needs: " SIGNATURE); \
-  static_assert(                                                                                          \
-      mentions<C, ext::FACET> || requires { &named<C, NAMES>::MEMBER; },                                  \
-      "pith: a " KIND " with the member " #MEMBER                                                         \
+#define PITH_CHECK_FACET(KIND, NAMES, FACET, MEMBER, FITS, SIGNATURE)                                         \
+  static_assert(!declares<C, ext::FACET> || (FITS), "pith: the facet ext::" #FACET " needs: " SIGNATURE);     \
+  static_assert(                                                                                              \
+      mentions<C, ext::FACET> || (requires { &named<C, NAMES>::MEMBER; } && !(std::is_final_v<C> && (FITS))), \
+      "pith: a " KIND " with the member " #MEMBER                                                             \
       " must declare its facet: using facets = pith::ext::facets<pith::ext::" #FACET ">; the member is: " SIGNATURE)
 
 }  // namespace detail

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/codec/any_stage.hpp>
+#include <pith/feedback/detail/policy_check.hpp>
 #include <pith/feedback/feedback.hpp>
 
 #include <memory>
@@ -19,7 +20,7 @@ class any_feedback {
  public:
   template <class F>
     requires(!std::same_as<F, any_feedback> && feedback<F, In, E>)
-  any_feedback(F policy) : self_(std::make_shared<model<F>>(std::move(policy))) {}
+  any_feedback(F policy) : self_(std::make_shared<model<F>>(std::move(policy))) { detail::explain_policy<F>(); }
 
   std::string name() const { return self_->name(); }
   feedback_traits traits() const { return self_->traits(); }

@@ -3,10 +3,11 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/codec.hpp>
+#include <pith/codec/detail/contraction.hpp>
 #include <pith/codec/explain.hpp>
 #include <pith/core/detail/convert.hpp>
 #include <pith/core/error.hpp>
-#include <pith/feedback/detail/contraction.hpp>
+#include <pith/feedback/detail/policy_check.hpp>
 #include <pith/feedback/detail/widened.hpp>
 #include <pith/feedback/feedback.hpp>
 #include <pith/feedback/residual.hpp>
@@ -41,7 +42,10 @@ class two_sided {
  public:
   using facets = ext::computed;
 
-  explicit two_sided(C server, F worker = F()) : server_(std::move(server)), worker_(std::move(worker)) {}
+  explicit two_sided(C server, F worker = F()) : server_(std::move(server)), worker_(std::move(worker)) {
+    explain_facets<C>();
+    detail::explain_policy<F>();
+  }
 
   template <class In, executor E>
   struct replicated {
@@ -131,8 +135,17 @@ class two_sided {
     auto const own = cx.with(at_server(cx.id)).template of<A>();
     detail::encode_payload<A>(server_, own, values_on<E, A const>(p), payload, all.codec, all.server);
     detail::decode_payload<A>(server_, own, payload, mean, all.codec);
-    if constexpr (!std::same_as<In, A>) cx.exec.for_each_index(cx.dims.n, detail::round_to<In>{mean.data, cx.common});
+    if constexpr (!std::same_as<In, A>) round_mean(cx, mean);
     cx.exec.for_each_index(cx.dims.n, detail::keep_unsent<A>{p.data, mean.data, all.residual.data(), A{1}});
+  }
+
+  /// Rounds the mean to In, in the unit of gradients.
+  template <class In, executor E>
+  void round_mean(context<In, E> const& cx, values_on<E, accum<In>> mean) const {
+    auto const to_mean = static_cast<accum<In>>(unit());
+    detail::rescale<accum<In>>(cx.exec, mean, 1 / to_mean);
+    cx.exec.for_each_index(cx.dims.n, detail::round_to<In>{mean.data, cx.common});
+    detail::rescale<accum<In>>(cx.exec, mean, to_mean);
   }
 
   C server_;

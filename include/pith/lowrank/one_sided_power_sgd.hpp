@@ -110,7 +110,7 @@ struct count_turn {
 ///               residual is that of `own_residual`
 class one_sided_power_sgd : public power_sgd {
  public:
-  using facets = ext::facets<ext::contractive, ext::source, ext::costly_share, ext::source_rounds>;
+  using facets = ext::facets<ext::contractive, ext::source, ext::costly_share, ext::rounds, ext::source_rounds>;
 
   using power_sgd::power_sgd;
 

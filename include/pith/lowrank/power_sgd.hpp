@@ -56,7 +56,7 @@ enum class factor_format : std::uint8_t {
 ///               zero is replaced by a random column
 class power_sgd : public codec_base {
  public:
-  using facets = ext::facets<ext::contractive, ext::source, ext::costly_share, ext::source_rounds>;
+  using facets = ext::facets<ext::contractive, ext::source, ext::costly_share, ext::rounds, ext::source_rounds>;
 
   template <class In>
   using output = accum<In>;

@@ -35,7 +35,7 @@ struct judge_votes {
 ///   reference   Bernstein, Zhao, Azizzadenesheli and Anandkumar, signSGD with Majority Vote, ICLR 2019
 class summed_sign : public sign {
  public:
-  using facets = ext::facets<ext::share>;
+  using facets = ext::facets<ext::rounds, ext::share>;
 
   using sign::sign;
 

@@ -75,7 +75,7 @@ struct scale_levels {
 ///   reference   Wen et al., TernGrad, NeurIPS 2017, section 4 ("scaler sharing")
 class summed_terngrad : public codec_base {
  public:
-  using facets = ext::facets<ext::share>;
+  using facets = ext::facets<ext::rounds, ext::share>;
 
   template <class In>
   using output = packed<2>;

@@ -59,7 +59,7 @@ struct first_of_two : pith::codec_base {
 template <int Bits>
 class shared_scale : public pith::codec_base {
  public:
-  using facets = pith::ext::facets<pith::ext::unbiased, pith::ext::share>;
+  using facets = pith::ext::facets<pith::ext::unbiased, pith::ext::rounds, pith::ext::share>;
 
   template <executor E>
   using state = numbers<float, E>;

@@ -31,7 +31,8 @@ concept has_granule = requires(C const& c) {
 /// The names of all members of facets.
 struct facet_members {
   int omega, delta, error_bound, at, encode_from, decode_ranks, max_entries, decode_entries, used_values,
-      used_side_bytes, granule, contribution, own_contribution, delivered, produce_from, absorb_to;
+      used_side_bytes, granule, contribution, own_contribution, delivered, round, exchange_scratch_bytes, produce,
+      absorb, produce_from, absorb_to;
 };
 
 /// Fails to compile if the facets of a codec do not fit its members.
@@ -62,15 +63,27 @@ struct facet_check {
   PITH_FACET(used, used_side_bytes, limits_side<C>,
              "std::size_t used_side_bytes(shape const&, std::uint64_t count) const");
   PITH_FACET(parts, granule, has_granule<C>, "std::uint64_t granule() const");
-  PITH_FACET(share, contribution, (has_contribution<C, In, E>),
+  PITH_FACET(share, contribution, (collective<C, In, E> && has_contribution<C, In, E>),
              "template <real In, executor E> void contribution(context<In, E> const&, span_on<E, std::byte const> "
              "produced, values_on<E, In> sent, replicated const&) const");
-  PITH_FACET(costly_share, own_contribution, (reports_contribution<C, In, E>),
+  PITH_FACET(costly_share, own_contribution, (collective<C, In, E> && reports_contribution<C, In, E>),
              "template <real In, executor E> void own_contribution(context<In, E> const&, span_on<E, std::byte const> "
              "produced, values_on<E, In> sent, replicated const&) const");
   PITH_FACET(delivered, delivered, (reports_delivered<C, In, E>),
              "template <real In, executor E> void delivered(context<In, E> const&, values_on<E, In const> p, "
              "values_on<E, In const> mean, values_on<E, In> sent, replicated const&, local const&) const");
+  PITH_FACET(rounds, round, (collective<C, In, E>),
+             "template <class In> transfer round(unsigned, shape const&, unsigned ranks) const, and the members "
+             "exchange_scratch_bytes, produce and absorb");
+  PITH_FACET(rounds, exchange_scratch_bytes, (collective<C, In, E>),
+             "template <class In, executor E> std::size_t exchange_scratch_bytes(E const&, shape const&, unsigned "
+             "ranks) const");
+  PITH_FACET(rounds, produce, (collective<C, In, E>),
+             "template <real In, executor E> void produce(context<In, E> const&, unsigned round, values_on<E, In "
+             "const>, span_on<E, std::byte> out, replicated const&, local&) const");
+  PITH_FACET(rounds, absorb, (collective<C, In, E>),
+             "template <real In, executor E> void absorb(context<In, E> const&, unsigned round, received_on<E> in, "
+             "values_on<E, In>, replicated&, local&) const");
   PITH_FACET(source_rounds, produce_from, (exchanges_from<C, In, E, ext::residual_source<In>, ext::tensor_sink<In>>),
              "template <real In, executor E, class Source> void produce_from(context<In, E> const&, unsigned round, "
              "Source const&, span_on<E, std::byte>, replicated const&) const");

@@ -22,7 +22,9 @@ class communicator_adaptor {
  public:
   unsigned rank() const { return comm_.rank(); }
   unsigned size() const { return comm_.size(); }
-  void require_thread_support() const requires has_thread_check<Comm> { comm_.require_thread_support(); }
+  void require_thread_support() const {
+    if constexpr (has_thread_check<Comm>) comm_.require_thread_support();
+  }
 
   template <executor E>
   auto all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {

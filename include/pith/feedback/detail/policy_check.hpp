@@ -19,6 +19,10 @@ template <class F, class In, class E>
 concept has_residual_in = requires(F const& f, local_of<F, In, E>& local) {
   residual_view<accum<In>>(f.residual_in(local));
 };
+template <class F, class In, class E>
+concept is_fused = has_sources<F, In, E> && requires(F const& f) {
+  { f.has_source() } -> std::same_as<bool>;
+};
 template <class F>
 concept may_change_gradients = requires(F const& f) {
   { f.changes_gradients() } -> std::same_as<bool>;
@@ -30,7 +34,7 @@ concept may_change_gradients = requires(F const& f) {
 
 template <class C, class E = archetype>
 struct policy_check {
-  PITH_FACET(fused, source, (has_sources<C, float, E>),
+  PITH_FACET(fused, source, (is_fused<C, float, E>),
              "template <real In, executor E> auto source(values_on<E, In const> g, local&) const, a source such as "
              "ext::residual_source<In>, and bool has_source() const");
   PITH_FACET(after_mean, after_exchange, (has_after_exchange<C, float, E>),
