@@ -18,6 +18,7 @@
 #include <pith/quantize/eight_bit.hpp>
 #include <pith/quantize/natural.hpp>
 #include <pith/quantize/scaled_sign.hpp>
+#include <pith/quantize/stochastic_cast.hpp>
 #include <pith/sparsify/random_k.hpp>
 #include <pith/sparsify/redsync_mean.hpp>
 #include <pith/transform/hadamard.hpp>
@@ -141,6 +142,7 @@ TEST_CASE_TEMPLATE("decoded values of quantizers are rounded and their mean is r
 TEST_CASE_TEMPLATE("codecs that encode rounded values again keep means finite", T, pith::half, pith::bfloat16) {
   using namespace narrow_types;
   is_finite_in<T>(pith::cast<pith::bfloat16>());
+  is_finite_in<T>(pith::stochastic_cast<pith::bfloat16>());
   is_finite_in<T>(pith::qsgd<8>());
   is_finite_in<T>(pith::two_shot(pith::qsgd<8>()));
   is_finite_in<T>(pith::ring(pith::qsgd<8>()));
@@ -192,6 +194,19 @@ TEST_CASE("the error of a cast to 16 bits does not grow with the number of ranks
       CHECK(means_of(pith::cast<pith::bfloat16>(), ranks, value) == pith::element_cast<float>(pith::bfloat16(value)));
     auto const error = std::abs(means_of(pith::identity(), ranks, 3e38f) - 3e38f);
     CHECK(error <= 3e38f * 0x1p-24f * static_cast<float>(ranks + 1));  // as many sums, and a factor
+  }
+}
+
+TEST_CASE_TEMPLATE("payloads of wider elements keep the digits of small gradients", T, float, double) {
+  for (unsigned const ranks : {2u, 64u}) {
+    for (float const value : {1e-6f, 1e-5f}) {
+      pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
+        auto exchange = pith::make_exchange<pith::half>(pith::seq, comm, {{"a", {5}}}, pith::cast<T>());
+        auto g = std::vector<pith::half>(5, pith::half(value));
+        exchange.all_reduce_mean(g);
+        CHECK(g[4].bits == pith::half(value).bits);
+      });
+    }
   }
 }
 

@@ -96,7 +96,8 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
 }
 
 /// The number by which each rank divides its gradient (sum_form::decode) or its payload (sum_form::encode) before the
-/// transport sums the payloads. A sum might overflow even if the mean does not. For sum_form::encode, the number is a
+/// transport sums the payloads. With sum_form::decode, a rank divides its payload too if the gradient has 16 bits and the
+/// payload is wider. A sum might overflow even if the mean does not. For sum_form::encode, the number is a
 /// power of two, because a division by a power of two changes no digit. If the transport computes means, the number is
 /// 1.
 template <class In, class C>
@@ -181,6 +182,27 @@ void copy_scaled(E const& exec, In const* from, In* to, std::uint64_t n, double 
   exec.for_each_index(n, scale<In, In>{from, to, static_cast<accum<In>>(factor)});
 }
 
+/// Multiplies the values of a summable codec's payload, floats or doubles, by a factor.
+template <class T, class E>
+void scale_values(E const& exec, span_on<E, std::byte> payload, double factor) {
+  auto* const values = reinterpret_cast<T*>(payload.data());
+  copy_scaled<T>(exec, values, values, payload.size() / sizeof(T), factor);
+}
+template <class E>
+void scale_payload(E const& exec, element_kind kind, span_on<E, std::byte> payload, double factor) {
+  if (kind == element_kind::f32) return scale_values<float>(exec, payload, factor);
+  if (kind == element_kind::f64) return scale_values<double>(exec, payload, factor);
+  throw std::invalid_argument(
+      sentence("stage: with sum_form::encode, a stage must emit float or double, got ", name_of(kind)));
+}
+/// Whether to divide the payload in place of the gradient. A gradient of 16 bits loses digits in a division, and its
+/// payload may have values of float or double.
+template <class In, class C>
+bool divides_payload(C const& c, element_kind kind) {
+  if (sums(c) == sum_form::encode) return true;
+  return is_narrow(kind_of<In>()) && !is_affine(c) && (kind == element_kind::f32 || kind == element_kind::f64);
+}
+
 /// Encodes this rank's term of a sum of payloads, which is divided by sum_divisor.
 template <class In, class C, class E, class Replicated, class Local>
 void encode_term(C const& c, context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> out,
@@ -189,12 +211,13 @@ void encode_term(C const& c, context<In, E> const& cx, values_on<E, In const> x,
   if (share == 1) return encode_payload<In>(c, cx, x, out, replicated, local);
   if constexpr (std::same_as<C, identity>) {
     return copy_scaled(cx.exec, x.data, reinterpret_cast<In*>(out.data()), x.capacity, share);
-  } else if (sums(c) == sum_form::decode) {
-    return encode_payload<In>(c, cx, scaled<In>(cx.exec, x, share, cx.ws), out, replicated, local);
+  } else {
+    auto const kind = transfer_of<In>(c, 0, cx.dims, cx.ranks).kind;
+    if (!divides_payload<In>(c, kind))
+      return encode_payload<In>(c, cx, scaled<In>(cx.exec, x, share, cx.ws), out, replicated, local);
+    encode_payload<In>(c, cx, x, out, replicated, local);
+    scale_payload(cx.exec, kind, out, share);
   }
-  encode_payload<In>(c, cx, x, out, replicated, local);
-  auto* const values = reinterpret_cast<accum<In>*>(out.data());
-  copy_scaled<accum<In>>(cx.exec, values, values, out.size() / sizeof(accum<In>), share);
 }
 
 /// Decodes the sum of all ranks' terms to the mean.
