@@ -70,8 +70,9 @@ float step(engine& model, Exchange& exchange) {
 
 void train() {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = std::chrono::seconds(60)});
+  auto model =
+      engine{.random = std::mt19937(comm.rank())};  // declared first: gradients must outlive the exchange's step
   auto exchange = pith::make_exchange<float>(pith::seq, comm, tensors, pith::matrices(pith::two_shot(pith::qsgd<8>())));
-  auto model = engine{.random = std::mt19937(comm.rank())};
   for (int i = 0; i <= 100; ++i) {
     auto const loss = step(model, exchange);
     if (comm.rank() == 0 && i % 50 == 0) std::printf("step %3d  loss %.3f\n", i, loss);

@@ -44,11 +44,11 @@ struct tensor {
 
 void train(pith::thread_communicator comm) {
   using kind = pith::element_kind;
+  auto weight = tensor<pith::bfloat16>(100 * 100);
+  auto norm = tensor<float>(100);
   auto exchange = pith::make_mixed_exchange<float, pith::bfloat16>(
       pith::seq, comm, {{"weight", pith::matrix(100, 100), kind::bf16}, {"norm", {100}, kind::f32}},
       pith::matrices(pith::ef(pith::qsgd<8>())));
-  auto weight = tensor<pith::bfloat16>(100 * 100);
-  auto norm = tensor<float>(100);
   for (int step = 0; step <= 400; ++step) {
     if (comm.rank() == 0 && step % 200 == 0)
       std::printf("step %3d: |w - w*| = %.2f\n", step, std::sqrt(weight.squared_distance() + norm.squared_distance()));

@@ -105,7 +105,7 @@ struct mpi_options {
 class mpi_communicator {
  public:
   explicit mpi_communicator(MPI_Comm comm, mpi_options const& options = {})
-      : mpi_communicator(own{duplicate(comm, options.timeout)}, options) {}
+      : mpi_communicator(own{duplicate(comm, options)}, options) {}
   mpi_communicator(mpi_communicator const&) = delete;
   mpi_communicator& operator=(mpi_communicator const&) = delete;
   ~mpi_communicator() {
@@ -223,19 +223,22 @@ class mpi_communicator {
 
   mpi_communicator(own made, mpi_options const& options)
       : link_(options.timeout), most_(options.most), comm_(made.comm) {
-    detail::require(most_ >= 1 && most_ <= INT_MAX, "mpi_communicator: most must be in [1, 2^31 - 1], got ", most_);
     link_.check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     link_.check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     link_.check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
     link_.use(comm_, rank(), size_);
     link_.check(MPI_Query_thread(&threads_), "MPI_Query_thread");
-    detail::require(size_ <= detail::ranked_number::max_ranks, "mpi_communicator: 'comm' must have at most ",
-                    detail::ranked_number::max_ranks, " ranks, got ", size_);
   }
 
-  static MPI_Comm duplicate(MPI_Comm comm, timeout_duration timeout) {
+  static MPI_Comm duplicate(MPI_Comm comm, mpi_options const& options) {
     require_intracommunicator(comm);
-    auto link = detail::mpi_link(timeout);
+    detail::require(options.most >= 1 && options.most <= INT_MAX,
+                    "mpi_communicator: most must be in [1, 2^31 - 1], got ", options.most);
+    int ranks = 0;
+    MPI_Comm_size(comm, &ranks);
+    detail::require(ranks <= detail::ranked_number::max_ranks, "mpi_communicator: 'comm' must have at most ",
+                    detail::ranked_number::max_ranks, " ranks, got ", ranks);
+    auto link = detail::mpi_link(options.timeout);
     auto request = mpi_request(link, {detail::call_kind::duplicate});
     MPI_Comm made = MPI_COMM_NULL;
     request.check(MPI_Comm_idup(comm, &made, request.next()));

@@ -108,11 +108,11 @@ struct call_label {
     auto label = call_label();
     label.root = next(16);
     label.how = static_cast<reduction>(next(1));
-    label.of = static_cast<element_kind>(next(3));
+    label.of = static_cast<element_kind>(std::min(next(3), 6u));  // a damaged label must be printable
     label.kind = static_cast<call_kind>(next(3));
     label.by.transfer = next(10);
     label.by.exchange = next(11);
-    label.by.from = static_cast<caller::function>(next(3));
+    label.by.from = static_cast<caller::function>(std::min(next(3), 6u));
     return label;
   }
 };
