@@ -152,7 +152,7 @@ TEST_CASE("making a communicator has a deadline") {
 }
 
 TEST_CASE("the buffers of pending MPI calls outlive an exchange whose step failed") {
-  auto all = pith::mpi_communicator(MPI_COMM_WORLD), comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 1s});
+  auto all = pith::mpi_communicator(MPI_COMM_WORLD), comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 3s});
   auto g = std::vector<float>(16384);
   auto exchange = std::make_unique<pith::gradient_exchange<float, pith::seq_executor, pith::mpi_communicator>>(
       pith::seq, comm, std::vector<pith::tensor_spec>{{"weight", {g.size()}}}, pith::qsgd<8>());

@@ -71,7 +71,7 @@ double min_seconds(double seconds_a_byte) { return seconds_a_byte * 65536 * (1 -
 
 TEST_CASE("links that take seconds want the fewest bytes") {
   // A dense step takes 0.4 s of such a link, and codecs of 20,100 elements some milliseconds.
-  for (auto const& found : found_by({5e-6, 5e-6}, {.rounds = 1})) {
+  for (auto const& found : found_by({5e-6, 5e-6}, {.rounds = 3})) {
     REQUIRE(found.candidates.size() == 3);
     CHECK(found.best().name == "top_k(0.01)");
     CHECK(found.candidates[0].name == "identity");

@@ -42,8 +42,11 @@ class Job:
             if fault:
                 words += ["stop" if fault == "slow" else fault, str(rank), str(step), str(after)]
             job = subprocess.Popen(command + words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            self.wake_stopped(job)
-            job.wait(timeout=PATIENCE)
+            try:
+                self.wake_stopped(job)
+                job.wait(timeout=PATIENCE)
+            finally:
+                job.kill()
             self.lines = [self.read(r) for r in range(RANKS)]
 
     def read(self, rank):
@@ -58,7 +61,7 @@ class Job:
             if not stopped.exists() or not stopped.read_text().endswith("\n"):
                 continue
             others = [self.read(r) for r in range(RANKS) if r != self.rank]
-            if self.fault == "stop" and any(lines[-1][0] not in ("error", "ended") for lines in others):
+            if self.fault == "stop" and any(not lines or lines[-1][0] not in ("error", "ended") for lines in others):
                 continue
             if self.fault == "slow":
                 time.sleep(PAUSE)

@@ -118,7 +118,7 @@ static void errors_are_shared(pith_communicator* comm) {
 /// Rank 2 makes no step. The exchange of the other ranks then stays failed.
 static void lost_ranks_are_found(void) {
   static float g[elements];  // outlives the calls of MPI that do not end
-  pith_communicator* const comm = make_communicator(1);
+  pith_communicator* const comm = make_communicator(3);
   pith_exchange* exchange = NULL;
   CHECK(make(comm, codecs, &exchange) == PITH_SUCCESS);
   if (rank < 2) {
