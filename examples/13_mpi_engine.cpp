@@ -70,8 +70,8 @@ float step(engine& model, Exchange& exchange) {
 
 void train() {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = std::chrono::seconds(60)});
-  auto model =
-      engine{.random = std::mt19937(comm.rank())};  // declared first: gradients must outlive the exchange's step
+  // Declared before the exchange, so that the gradients outlive it.
+  auto model = engine{.random = std::mt19937(comm.rank())};
   auto exchange = pith::make_exchange<float>(pith::seq, comm, tensors, pith::matrices(pith::two_shot(pith::qsgd<8>())));
   for (int i = 0; i <= 100; ++i) {
     auto const loss = step(model, exchange);

@@ -173,7 +173,7 @@ lstm_adaptive() {
       --decisions "$out/${name}_$controller.decisions.csv"
   done
 }
-# The settings of examples/train/methods.hpp. Momentum multiplies the longest step by 1 / (1 - 0.9). DGC has this momentum
+# The codecs of examples/train/methods.hpp. Momentum multiplies the longest step by 1 / (1 - 0.9). DGC has this momentum
 # in its memory, before the clipping. Every mean of signs is clipped, so its step has a constant length.
 lstm_grace() {
   local name=grace_lstm_$1

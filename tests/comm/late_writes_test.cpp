@@ -24,7 +24,8 @@ struct late_request {
   }
 };
 
-/// Rank 0 of 2. After some swaps that end, a swap fails. Like MPI, its transport may then still write to `posted`.
+/// Rank 0 of 2. The first `*left` swaps succeed, and the next swap fails. Its transport may then still write to `*posted`,
+/// as MPI may.
 struct late_communicator {
   int* left;
   pith::span<std::byte>* posted;
@@ -40,7 +41,8 @@ struct late_communicator {
 
 using late_sums = pith::reproducible_sums<pith::pairwise<late_communicator>>;
 
-/// Throws if rank 1 comes late to the swap after `swaps` others. Then its bytes arrive.
+/// Checks that `call` throws if the swap after `swaps` others fails. The bytes of rank 1 then arrive, and must change no
+/// other memory.
 void run_late(int swaps, auto const& call) {
   auto posted = pith::span<std::byte>();
   auto comm = late_sums(late_communicator{&swaps, &posted});

@@ -261,7 +261,7 @@ int main() {
   // expected-error {{pith: the facet ext::fused needs: template <real In, executor E> auto source(}}
   auto const codec = pith::error_feedback(pith::top_k(0.1), always_fused());
 #elif defined(PRIVATE_THREAD_CHECK)
-  // expected-error {{pith: require_thread_support of a communicator must be public: void require_thread_support() const}}
+  // expected-error {{pith: require_thread_support of a communicator must be a public member: void require_thread_support() const}}
   pith::explain_communicator<private_thread_check, pith::seq_executor>();
 #elif defined(UNDECLARED_MEMBER_OF_A_CONTROLLER)
   // expected-error {{pith: a controller with the member measures must declare its facet: using facets = pith::ext::facets<pith::ext::energies>}}

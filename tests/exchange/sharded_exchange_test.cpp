@@ -295,10 +295,11 @@ TEST_CASE("a wrong codec of weights on one rank is an error on all ranks, and ch
     for (auto const& wrong : {codec(pith::power_sgd(2)), codec(pith::qsgd<2>())}) {
       if (comm.rank() == 1) CHECK_THROWS_AS(exchange.change_weights({wrong}), std::invalid_argument);
       if (comm.rank() == 0) {
-        CHECK_THROWS_WITH_AS(exchange.change_weights({codec(pith::cast<pith::half>())}),
-                             "pith::sharded_exchange::change_weights: rank 1 passed wrong codecs, and no rank has "
-                             "changed: see the error on rank 1",
-                             pith::agreement_error);
+        CHECK_THROWS_WITH_AS(
+            exchange.change_weights({codec(pith::cast<pith::half>())}),
+            "pith::sharded_exchange::change_weights: rank 1 could not set the codecs of the weights, and "
+            "no rank has changed: see the error on rank 1",
+            pith::agreement_error);
       }
     }
     auto weights = sixteenths(100, 0);

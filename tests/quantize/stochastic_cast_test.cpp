@@ -36,12 +36,13 @@ double mean(A x) {
 
 }  // namespace
 
-TEST_CASE("stochastic_cast takes any input of any size and type") {
+TEST_CASE("stochastic_cast takes inputs of all sizes and types") {
   conforms(stochastic());
   conforms(stochastic(), 512);  // a block of seq
 }
 
-TEST_CASE_TEMPLATE("the magnitude is rounded up if the lower half and the random bits carry", A, float, double) {
+TEST_CASE_TEMPLATE("the magnitude is rounded up if the sum of its lower half and the random bits carries", A, float,
+                   double) {
   auto const x = static_cast<A>(1 + 0x1p-9);  // 3f804000
   CHECK(symbol(x, 0xbfff) == 0x3f80);
   CHECK(symbol(x, 0xc000) == 0x3f81);
@@ -59,7 +60,7 @@ TEST_CASE("the mean over all random bits is the element") {
   }
 }
 
-TEST_CASE("the squared error is at most omega and delta times that of the element") {
+TEST_CASE("the mean squared error is at most omega x^2, and each squared error at most (1 - delta) x^2") {
   for (double const v : {1 + 0x1p-8, 1 + 0x1p-23, 1.9999, -1.004}) {
     auto const x = static_cast<float>(v);
     double squares = 0, largest = 0;
@@ -82,7 +83,7 @@ TEST_CASE("values of bfloat16 are exact") {
   }
 }
 
-TEST_CASE_TEMPLATE("finite elements stay finite, and infinity and NaN stay", A, float, double) {
+TEST_CASE_TEMPLATE("finite elements stay finite, and infinity and NaN are unchanged", A, float, double) {
   auto const largest = pith::largest_finite<A>;
   for (unsigned const r : {0u, 0xffffu}) {
     CHECK(symbol(largest, r) == 0x7f7f);
@@ -103,7 +104,7 @@ TEST_CASE("the payload has the bytes of cast<bfloat16> for values of bfloat16") 
   CHECK(stochastic().name() == "stochastic_cast<bfloat16>");
 }
 
-TEST_CASE("equal gradients of many ranks have the mean of the gradients") {
+TEST_CASE("the rounding errors of ranks with equal gradients average out") {
   constexpr unsigned ranks = 16;
   constexpr std::size_t n = 4096;
   auto const x = 1 + 0x1p-9;

@@ -39,9 +39,9 @@ struct deliver_residual {
 };
 
 /// The residual of an earlier codec, if the tensor's codec has no feedback that could keep it. The next step adds the
-/// residual to the gradient. For float and double, there is no residual after that step, even where the gradient was NaN
-/// or infinite, so that all ranks have equal kinds of state. For half and bfloat16, the rounding error of this sum is added to the gradient of the
-/// following step, and so on.
+/// residual to the gradient. For float and double, that step deletes the residual, even where the sum is NaN or infinite.
+/// So the states of all ranks have equal fields. For half and bfloat16, the residual becomes the rounding error of the
+/// sum. Each later step adds this residual to the gradient and replaces it.
 template <class In, executor E>
 class undelivered {
  public:

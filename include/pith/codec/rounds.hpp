@@ -95,11 +95,10 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
   }
 }
 
-/// The number by which each rank divides its gradient (sum_form::decode) or its payload (sum_form::encode) before the
-/// transport sums the payloads. With sum_form::decode, a rank divides its payload too if the gradient has 16 bits and the
-/// payload is wider. A sum might overflow even if the mean does not. For sum_form::encode, the number is a
-/// power of two, because a division by a power of two changes no digit. If the transport computes means, the number is
-/// 1.
+/// The number by which each rank divides its term before the transport sums the terms. A sum might overflow even if the
+/// mean does not. With sum_form::encode, a rank divides its payload, by a power of two, because this division changes no
+/// digit. With sum_form::decode, a rank divides its gradient. Exception: divides_payload(). If the transport computes
+/// means, the number is 1.
 template <class In, class C>
 unsigned sum_divisor(C const& c, shape const& dims, unsigned ranks) {
   auto const form = sums(c);
@@ -195,8 +194,8 @@ void scale_payload(E const& exec, element_kind kind, span_on<E, std::byte> paylo
   throw std::invalid_argument(
       sentence("stage: with sum_form::encode, a stage must emit float or double, got ", name_of(kind)));
 }
-/// Whether to divide the payload in place of the gradient. A gradient of 16 bits loses digits in a division, and its
-/// payload may have values of float or double.
+/// Whether to divide the payload in place of the gradient. A gradient of 16 bits loses digits in a division. If its
+/// payload has values of float or double and the decoder is not affine, the payload is divided.
 template <class In, class C>
 bool divides_payload(C const& c, element_kind kind) {
   if (sums(c) == sum_form::encode) return true;

@@ -182,7 +182,7 @@ constexpr void explain_communicator() {
   static_assert(
       detail::has_thread_check<Comm> ||
           requires { &detail::named<Comm, detail::communicator_members>::require_thread_support; },
-      "pith: require_thread_support of a communicator must be public: void require_thread_support() const");
+      "pith: require_thread_support of a communicator must be a public member: void require_thread_support() const");
 }
 
 }}  // namespace pith::PITH_ABI

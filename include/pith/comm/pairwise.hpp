@@ -58,7 +58,7 @@ class pairwise : public detail::communicator_adaptor<Comm> {
 
   detail::collective_arguments arguments() const { return {"pairwise", rank(), size()}; }
 
-  /// The request of a call that has completed. If the call threw, the transport of `Comm` may still use the memory.
+  /// The request of a completed call. If a swap threw, the transport of `Comm` may still use the memory of the call.
   template <class Swap>
   struct swapped : completed {
     static constexpr bool returns_memory = detail::returns_memory<Swap>;

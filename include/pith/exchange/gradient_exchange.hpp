@@ -44,8 +44,8 @@ namespace pith { inline namespace PITH_ABI {
 ///   exchange.change(codecs);     // between steps: sets other codecs or rates
 ///
 ///   requires    equal tensors, codecs and options on all ranks. From ready(i) until wait() or abandon() returns,
-///               gradient i must exist, and only the exchange may access it. After a failed step, only the exchange may
-///               access the gradients until the exchange is destroyed. Only one thread at a time may use the exchange. On a host, the first ready() of
+///               gradient i must exist, and only the exchange may access it. If wait() throws, both hold until the
+///               exchange is destroyed. Only one thread at a time may use the exchange. On a host, the first ready() of
 ///               a step starts a thread that calls the communicator. The communicator must accept calls from that
 ///               thread. With MPI, such calls need MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if no other thread
 ///               calls MPI during a step. On a device, ready() and wait() only enqueue work on the executor's stream.
@@ -155,8 +155,8 @@ class gradient_exchange {
   /// The number of steps that have begun, with those that were skipped.
   std::uint64_t begun() const { return begun_; }
   /// True after a failed step, until import_state() is called. A step fails if one of its rounds throws, or if it is
-  /// abandoned after its first round has begun. A change() or fit_buckets() that lacks memory on this rank also counts as a
-  /// failed step, and export_state() then returns the states after the last step.
+  /// abandoned after its first round has begun. If change() or fit_buckets() lacks memory on this rank, the exchange has
+  /// also failed. export_state() then returns the states after the last step, without exchange_options::is_recoverable.
   bool has_failed() const { return phase_ == phase::failed; }
   /// Throws std::invalid_argument during a step. The message contains `call`.
   void require_between_steps(char const* call) const { detail::require_between_steps(phase_, call); }
@@ -249,9 +249,9 @@ class gradient_exchange {
   /// Sets one codec per tensor, for the next step and all later steps. All ranks call `change()` between steps, with
   /// equal codecs. If the new codec of a tensor is the old codec `old`, or is `old.at(rate)`, the state is kept.
   /// Otherwise the new codec starts with a new state, except for its feedback. `ok_top_k` and `g_top_k` start with a
-  /// new state at every new rate. No residual is lost. The feedback of the new codec takes over the residual, or the
-  /// next step adds it to the gradient. If an element of the gradient of that step is NaN, the residual of this element
-  /// is lost. docs/exchange.md lists the states that each policy takes over.
+  /// new state at every new rate. The feedback of the new codec takes over the residual. Without feedback, the next step
+  /// adds the residual to the gradient. For float and double, the residual of an element is lost if this sum is NaN or
+  /// infinite. No other residual is lost. docs/exchange.md lists the states that each policy takes over.
   ///
   ///   complexity  two small all-gathers and a new schedule. Allocates the new states, and larger buffers if needed
   ///   errors      agreement_error on all ranks if codecs differ between ranks. If a codec does not fit its tensor,

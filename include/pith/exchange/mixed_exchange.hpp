@@ -124,7 +124,7 @@ class mixed_exchange {
   /// gradient_exchange::export_state(). After a failed step, this needs exchange_options::is_recoverable.
   states export_state(unsigned steps_back = 0) const {
     detail::require(is_recoverable_ || !has_failed(),
-                    "mixed_exchange: export_state() is refused after a step that threw: set ",
+                    "mixed_exchange: export_state() is refused after a failed step: set ",
                     "exchange_options::is_recoverable, or call import_state() first");
     return {state_of<In>(steps_back)...};
   }
@@ -194,7 +194,7 @@ class mixed_exchange {
     auto const ahead = completed_[index_of(kind_of<T>())] - std::ranges::min(completed_);
     return exchange.export_state(exchange.tensors().empty() ? 0 : steps_back + ahead);
   }
-  /// The number of steps in a state, which is that of its first tensor.
+  /// The step of the first tensor in a state.
   template <real T>
   std::uint64_t steps_of(char const* call, span<std::byte const> saved) const {
     return exchange_of<T>().tensors().empty() ? 0 : detail::steps_in(detail::open_states(call, saved).states.data());

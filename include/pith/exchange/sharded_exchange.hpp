@@ -87,10 +87,11 @@ struct shard {
 ///   requires    gradient codecs that contain reduce_scatter, such as ef(reduce_scatter(c)), or are lossless for their
 ///               tensor. A lossless codec, such as `bypass` of a small tensor, gives the whole mean to all ranks. Then
 ///               shard(i) is the whole tensor, and all ranks update it equally. Weight codecs without state. With
-///               weight_form::difference, weight codecs that contract for the shards. Otherwise, errors would grow
+///               weight_form::difference, weight codecs must contract for the shards, because each difference contains
+///               the errors of earlier ones
 ///   state       gradients().export_state() and weights().export_state(); reshard() converts both
 ///   complexity  with weight_form::difference, a copy of all weights. An all_gather() of exact weights also makes a
-///               temporary exchange. With check_interval, the compared all_gather() copies all weights to host memory
+///               temporary exchange. An all_gather() that compares checksums copies all weights to host memory
 ///   errors      std::invalid_argument on the ranks whose codec is wrong, and agreement_error on the others.
 ///               agreement_error on all ranks if `weights` or `check_interval` of sharded_options differ. With
 ///               sharded_options::check_interval, agreement_error on all ranks if weights differ
@@ -148,8 +149,8 @@ class sharded_exchange {
   /// the weights are bitwise equal on all ranks, so the rank's own shards are rounded too: keep the exact weights of the
   /// shards elsewhere. With weight_form::difference, the first call sends exact weights, and tensors with a lossless
   /// codec are always sent whole. If a weight is not finite, all weights that the codec encodes together with it may
-  /// arrive as NaN. The next call with finite weights replaces them. If the exchange fails, `weights` are unspecified;
-  /// if differences were sent, they are those of the last call.
+  /// arrive as NaN. The next call with finite weights replaces them. If a call throws, `weights` are unspecified. If a
+  /// call that sends differences throws, `weights` are those that the last successful call returned.
   void all_gather(span_on<E, In> weights) {
     detail::require_values("sharded_exchange::all_gather", "weights", weights_.size(), weights);
     gradients_.require_between_steps("all_gather");
@@ -173,7 +174,7 @@ class sharded_exchange {
     gradients_.require_between_steps("change_weights");
     set_weights(std::move(codecs), rules_);
   }
-  /// Restores the states of both exchanges, which were exported after the same step. All ranks call this function between
+  /// Restores the states of both exchanges. Both states must be of the same step. All ranks call this function between
   /// steps, or after a call that threw. The next all_gather() sends exact weights. If a state of one rank is wrong, that
   /// rank throws std::invalid_argument, and the other ranks throw agreement_error. All ranks are then unchanged.
   void import_state(span<std::byte const> of_gradients, span<std::byte const> of_weights) {
@@ -242,12 +243,14 @@ class sharded_exchange {
     auto next = std::vector<codec_type>();
     auto const& tensors = gradients_.tensors();
     auto const calls = detail::calling({detail::caller::check});
-    detail::require_success(
-        exec_, comm_, "sharded_exchange::change_weights", "passed wrong codecs, and no rank has changed", [&] {
-          weights_.require_idle("change_weights");
-          detail::require_size("sharded_exchange::change_weights", "codecs", tensors.size(), codecs.size(), " entries");
-          for (std::size_t i = 0; i < tensors.size(); ++i) next.push_back(gathered(codecs[i], by[i], tensors[i].dims));
-        });
+    detail::require_success(exec_, comm_, "sharded_exchange::change_weights",
+                            "could not set the codecs of the weights, and no rank has changed", [&] {
+                              weights_.require_idle("change_weights");
+                              detail::require_size("sharded_exchange::change_weights", "codecs", tensors.size(),
+                                                   codecs.size(), " entries");
+                              for (std::size_t i = 0; i < tensors.size(); ++i)
+                                next.push_back(gathered(codecs[i], by[i], tensors[i].dims));
+                            });
     weights_.change(std::move(next));
     weight_codecs_ = std::move(codecs);
     rules_ = std::move(by);
@@ -337,7 +340,7 @@ class sharded_exchange {
   shard_rules rules_;                      ///< those of the weights
   std::vector<codec_type> weight_codecs_;  ///< of the shards
   gradient_exchange<In, E, Comm> weights_;
-  std::vector<bool> are_differences_;  ///< for each tensor
+  std::vector<bool> are_differences_;  ///< for each tensor, whether all_gather() sends differences
   buffer<In, E> held_;  ///< the weights that all ranks received last; empty before exact weights were sent
   std::uint64_t gathers_ = 0;
 };

@@ -56,7 +56,7 @@ struct natural_rule {
     return bits_as<A>(code > 0 ? word{code + offset<A>} << fraction<A> | negative : zero);
   }
 
-  /// The factor of the decoded value takes the place of a scale.
+  /// The rule has no scale. `value` multiplies the decoded value by `power`.
   template <class A>
   PITH_HD A scaled(unscaled<A>, A power) const {
     return power;

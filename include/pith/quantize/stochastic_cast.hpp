@@ -34,7 +34,7 @@ struct stochastic_cast_rule {
     return static_cast<A>(bits_as<float>(symbol << 16));
   }
 
-  /// The factor of the decoded value takes the place of a scale.
+  /// The rule has no scale. `value` multiplies the decoded value by `power`.
   template <class A>
   PITH_HD A scaled(unscaled<A>, A power) const {
     return power;
@@ -48,12 +48,13 @@ struct stochastic_cast_rule {
 }  // namespace detail
 
 /// Rounds each element to one of the two nearest values of bfloat16, at random. The expected result equals the element.
-/// The mean over ranks is added in float, so errors of many ranks average out. `cast<bfloat16>` rounds to nearest, so
-/// the errors of ranks with equal gradients are equal, and do not average out.
+/// Each rank adds the decoded values of all ranks in float, or in double for gradients of double. So the rounding errors
+/// of the ranks average out. `cast<bfloat16>` rounds to nearest, so the errors of ranks with equal gradients are equal,
+/// and do not average out.
 ///
 ///   emits       n symbols of 16 bits, which are values of bfloat16; no side information
-///   requires    T = bfloat16. Magnitudes from 2^-126 to 0x1.fep127, the largest bfloat16, for omega and delta. Smaller
-///               magnitudes become multiples of 2^-133, and larger finite ones become the largest bfloat16
+///   requires    T = bfloat16. omega and delta hold for magnitudes from 2^-126 to 0x1.fep127, the largest bfloat16. A
+///               smaller magnitude becomes a multiple of 2^-133. A larger finite magnitude becomes 0x1.fep127
 ///   complexity  one read of x, 16 random bits per element
 ///   on NaN      NaN and infinity decode to themselves, and other elements are not affected
 ///   properties  unbiased: exactly for float, and up to 2^-24 of an element for double; omega = 2^-16. Contractive with

@@ -121,7 +121,7 @@ struct exchange_engine {
     pipeline.connect();
     ready.set_layout(pipeline.layout());
   }
-  /// Completes a plan that has thrown, such as for lack of memory.
+  /// Plans again if a plan has thrown, for example for lack of memory.
   void complete_plan() {
     if (pipeline.is_planned()) return;
     pipeline.plan();

@@ -82,8 +82,8 @@ class exchange_pipeline {
     layout_ = std::move(layout);
     plan();
   }
-  /// False from the begin of a change of codecs or buckets until connect() returns. If the change throws, no step may begin
-  /// before another plan() and connect().
+  /// False from the beginning of a change of codecs or buckets until connect() returns. If the change throws, no step
+  /// may begin before another plan() and connect().
   bool is_planned() const { return is_planned_; }
   /// Plans the rounds of all buckets for the current codecs.
   void plan() {
@@ -151,7 +151,7 @@ class exchange_pipeline {
   void note_import() {
     begun_ = 0;
     is_imported_ = true;
-    gathered_bytes_ = sent_bytes(transport::all_gather);  // a failed step may have counted a part
+    gathered_bytes_ = sent_bytes(transport::all_gather);  // a failed step may have added only some payloads
   }
   /// Whether a round of the current step has begun. The first round changes states.
   bool has_begun() const { return next_ > 0; }
