@@ -248,12 +248,14 @@ TEST_CASE("a worker that slept through the end of a job claims no call of the ne
   CHECK(next == std::vector<int>(3, 1));
 }
 
-#if defined(__has_feature)
+#if defined(__SANITIZE_THREAD__)
+#define TEST_HAS_THREAD_SANITIZER
+#elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define __SANITIZE_THREAD__ 1
+#define TEST_HAS_THREAD_SANITIZER
 #endif
 #endif
-#ifndef __SANITIZE_THREAD__  // which holds signals back while a thread sleeps
+#ifndef TEST_HAS_THREAD_SANITIZER  // which holds signals back while a thread sleeps
 namespace {
 
 std::atomic<bool> stopped, released;

@@ -2,6 +2,8 @@
 #include <pith/adaptor/damped.hpp>
 #include <pith/adaptor/identity.hpp>
 #include <pith/codec/chain.hpp>
+#include <pith/comm/self.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/feedback/ef_sign.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/feedback/mean_residual.hpp>
@@ -14,7 +16,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstddef>
 #include <stdexcept>
+#include <vector>
 
 #include "support/group.hpp"
 
@@ -118,4 +123,22 @@ TEST_CASE("the ranks' policy is applied to the mean after the server's codec") {
   CHECK(codec.name() == "ef(identity,two_sided(scaled_sign,ef_sign(0.5)))");
   auto t = trial<float, std::remove_cvref_t<decltype(codec)>>(codec, {2});
   CHECK(t.all_reduce(of({4, -8})) == of({6, -6}));  // of half of it, (2, -4), the signs times 3, doubled
+}
+
+TEST_CASE("a mean of half that is too large for half arrives in later steps, in the unit of gradients") {
+  // Each element of the sum, 100,000, exceeds the largest half. In the unit of ef_sign, it is 10,000.
+  constexpr std::size_t n = 100;
+  auto comm = pith::self_communicator();
+  auto exchange = pith::make_exchange<pith::half>(
+      pith::seq, comm, {{"a", {n}}},
+      pith::error_feedback(pith::top_k(0.01), pith::two_sided(pith::identity(), pith::ef_sign(0.1))));
+  auto sum = std::vector<double>(n);
+  constexpr int steps = 400;
+  for (int step = 0; step < steps; ++step) {
+    auto g = std::vector<pith::half>(n, pith::half(step < 100 ? 1000.f : 0.f));
+    exchange.all_reduce_mean(g);
+    for (std::size_t i = 0; i < n; ++i) sum[i] += static_cast<double>(static_cast<float>(g[i]));
+  }
+  // Each step rounds floats of at most 10,000 in three sums and products of the residuals. One unit counts ten times.
+  for (auto const s : sum) CHECK(std::abs(s - 100'000) <= 3 * steps * 1e5 * 0x1p-24);
 }

@@ -26,6 +26,7 @@ struct stochastic_cast_rule {
     auto const near = static_cast<float>(x);  // infinite for a large double
     auto const size = magnitude_bits(near), sum = size + random;
     auto const finite = sum < infinite ? sum : infinite - 1;
+    // The sums are values: device code must not refer to a static member.
     auto const special = is_finite(x) ? infinite - 1 : x != x ? quiet_nan + 0 : infinite + 0;
     return (size < infinite ? finite : special) >> 16 | static_cast<std::uint32_t>(sign_bit(near)) << 15;
   }
