@@ -1,4 +1,5 @@
 // tests/collective/ring_test.cpp — segments added up on their way around a ring.
+#include <pith/adaptor/bypass.hpp>
 #include <pith/adaptor/identity.hpp>
 #include <pith/collective/ring.hpp>
 #include <pith/exec/seq.hpp>
@@ -79,6 +80,19 @@ TEST_CASE("a quantized mean is off by less than a unit for each of N roundings")
       auto const off = worst(widen(replicated_mean(g.all_reduce(x))), mean_of_shares(x));
       CHECK(off <= bound);
       if (n >= 1000) CHECK(off > 0);
+    }
+  }
+}
+
+TEST_CASE("a short last segment may have the largest payload, below the limit of bypass") {
+  // The bound is that of the previous test, for two ranks.
+  auto const bound = 16 * (std::pow(1 + (1 + std::ldexp(1, -15)) / 127, 2) - 1) + std::ldexp(1, -16);
+  auto const q = pith::qsgd<8>(127, 128, pith::norm::max);
+  for (std::uint64_t const least : {400u, 1024u}) {
+    for (std::size_t const n : {700u, 3500u}) {
+      auto g = group<float, pith::ring<pith::bypass<pith::qsgd<8>>>>(pith::ring(pith::bypass(q, least)), {n}, 2);
+      auto const x = all_sixteenths(n, 2);
+      CHECK(worst(widen(replicated_mean(g.all_reduce(x))), mean_of_shares(x)) <= bound);
     }
   }
 }

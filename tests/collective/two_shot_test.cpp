@@ -13,6 +13,7 @@
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/feedback/two_sided.hpp>
 #include <pith/lowrank/power_sgd.hpp>
+#include <pith/quantize/block_int.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/gaussian_k.hpp>
@@ -108,7 +109,15 @@ TEST_CASE("a second codec may send parts as they are that are larger so than the
   CHECK(mean(pith::two_shot(pith::identity(), pith::bypass(kept, 30)), 3, 100).size() == 100);  // parts of 40, 40, 20
 }
 
-TEST_CASE("parts begin at buckets, and the last may be short or empty") {
+TEST_CASE("a short last part may alone be below the limit of bypass") {
+  // 15 elements are parts of 8, which are compressed to 5 bytes, and of 7, which are sent as 28 bytes.
+  auto const sparse = pith::error_feedback(pith::top_k(0.01));
+  auto const x = widen(mean(pith::two_shot(pith::identity(), pith::bypass(sparse, 8)), 2, 15));
+  auto const expected = true_mean(2, 15);
+  for (std::size_t i = 8; i < 15; ++i) CHECK(x[i] == expected[i]);
+}
+
+TEST_CASE("parts begin at multiples of a granule, and the last may be short or empty") {
   CHECK(pith::tensor_parts(1000, 3, 128).size == 384);
   auto const parts = pith::tensor_parts(100, 4, 64);
   CHECK(parts.dims(0).n == 64);
@@ -201,8 +210,8 @@ TEST_CASE("a model's tensors travel together, as each would alone") {
       first += dims.n;
     }
     CHECK(same_bytes(together, alone));
-    // Parts of 384, 40 and 1,408 elements with a scale for each 128; each begins at a multiple of 8 bytes.
-    std::size_t const piece = (384 + 3 * 4 + 4) + (40 + 4 + 4) + (1408 + 11 * 4 + 4);
+    // Parts of 336, 16 and 1,368 elements with a scale for each 128; each begins at a multiple of 8 bytes.
+    std::size_t const piece = (336 + 3 * 4 + 4) + (16 + 4 + 4) + (1368 + 11 * 4 + 4);
     CHECK(ex.traffic().scattered == 3 * piece);
     CHECK(ex.traffic().gathered == piece);
   });
@@ -215,6 +224,8 @@ TEST_CASE("its text can be parsed, inside feedback too") {
   }
   auto const typed = pith::two_shot(pith::scaled_sign(), pith::error_feedback(pith::scaled_sign()));
   CHECK(same_bytes(mean(pith::parse<float>(typed.name()), 3, 1000), mean(typed, 3, 1000)));
+  auto const buckets = pith::two_shot(pith::qsgd<8>(), pith::error_feedback(pith::block_int<4>(32)));
+  CHECK(same_bytes(mean(pith::parse<float>(buckets.name()), 3, 1000), mean(buckets, 3, 1000)));
 }
 
 TEST_CASE("two_shot refuses feedback that changes the mean around its second codec") {

@@ -53,7 +53,6 @@ TEST_CASE("there is no side information") {
   CHECK(pith::payload_bytes<float>(natural<8>(), {0}) == 0);
   CHECK(natural<8>().side_bytes<float>({100000}) == 0);
   CHECK(natural<8>().scratch_bytes<float>(pith::seq, {100000}) == 0);
-  CHECK(natural<8>().granule() == 8);
 }
 
 TEST_CASE_TEMPLATE("over all random bits the mean is the element but for 2^-16 of it", A, float, double) {

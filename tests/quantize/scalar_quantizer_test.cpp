@@ -88,7 +88,6 @@ TEST_CASE("a rule without a scale is a codec without side information") {
   CHECK(pith::payload_bytes<float>(sixteenths(), {1001}) == 1001);
   CHECK(sixteenths().side_bytes<double>({1001}) == 0);
   CHECK(sixteenths().scratch_bytes<float>(pith::seq, {1'000'000}) == 0);
-  CHECK(sixteenths().granule() == 8);
   CHECK(decoded(sixteenths(), {0.06, -1, 3.97, 100, -100}) == std::vector<double>{0.0625, -1, 4, 7.9375, -7.9375});
   CHECK(decoded(frank(), {0.06, -1, 3.97, 100, -100}) == decoded(sixteenths(), {0.06, -1, 3.97, 100, -100}));
 }

@@ -59,8 +59,8 @@ struct place_state {
 ///
 ///   requires    an Inner without state and an Outer without replicated state (std::invalid_argument). The number of
 ///               ranks is a multiple of ranks_per_node, and the ranks of a node are consecutive. A communicator with
-///               all_to_all and split, or a sub_communicators. Parts begin at quantizer buckets of Inner. Outer
-///               encodes a part as a separate vector. Short last parts are padded with zeros
+///               all_to_all and split, or a sub_communicators. Parts begin at multiples of 8 elements. Inner
+///               and Outer encode a part as a separate vector. Short last parts are padded with zeros
 ///   state       the state of Outer for one part, and the values of one part
 ///   complexity  Inner encodes n + n / ranks_per_node elements and decodes 2 n, with two transfers within the node.
 ///               Outer processes n / ranks_per_node elements
@@ -87,6 +87,14 @@ class hierarchical : public detail::codec_exchange<Inner> {
 
   std::string name() const {
     return detail::text("hierarchical(", wrapped().name(), ",", outer_.name(), ",", places_, ")");
+  }
+
+  capabilities capabilities_for(shape const& dims) const requires(detail::erased<Inner> || detail::erased<Outer>) {
+    auto of = base::exchanged(wrapped(), dims);
+    auto const outer = capabilities_of(outer_, vector(dims.n));
+    of.reproducible = of.reproducible && outer.reproducible;
+    of.votes = of.votes || outer.votes;
+    return of;
   }
 
   /// With a single node, Outer is not used. Its residual is not zero if reshard() has removed the other nodes.

@@ -109,10 +109,10 @@ struct ring_hops {
 /// the tensor. A rank communicates with only two ranks. While a segment of one half is transferred, a segment of the
 /// other half is decoded, added and encoded.
 ///
-///   requires    a C without state (std::invalid_argument); a communicator with send_recv. Segments begin at quantizer
-///               buckets of C and have at least 512 elements, so a smaller tensor has one segment. Each segment is
-///               encoded as a separate vector. So a sparsifier computes k from the size of the segment, and a bucket
-///               size of 0 means one bucket per segment
+///   requires    a C without state (std::invalid_argument); a communicator with send_recv. Segments begin at multiples of
+///               512 elements, so a smaller tensor has one segment. Each segment is encoded as a separate vector. So
+///               quantizer buckets begin at its first element, a bucket size of 0 means one bucket per segment, and a
+///               sparsifier computes k from the size of the segment
 ///   state       three payloads of the tensor, which a saved state omits
 ///   complexity  encodes n elements and decodes 2 n, with 4 (N - 1) shifts; needs the scratch of C and space for one
 ///               segment
@@ -160,7 +160,7 @@ class ring : public detail::codec_exchange<C> {
   unsigned contributing_round(unsigned ranks) const { return 2 * ranks - 1; }
   template <class In>
   transfer round(unsigned, shape const& dims, unsigned ranks) const {
-    return {transport::ring_shift, element_kind::bytes, part_bytes<In>(parts(dims, ranks)), 1};
+    return {transport::ring_shift, element_kind::bytes, detail::part_bytes<In>(wrapped(), parts(dims, ranks)), 1};
   }
   template <class In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
@@ -232,10 +232,6 @@ class ring : public detail::codec_exchange<C> {
   std::uint64_t granule() const { return detail::common_granule(detail::part_granule(wrapped()), min_part); }
   tensor_parts parts(shape const& dims, unsigned ranks) const { return {dims.n, 2 * ranks, granule()}; }
 
-  template <class In>
-  std::size_t part_bytes(tensor_parts const& over) const {
-    return detail::align_up(pith::payload_bytes<In>(wrapped(), over.dims(0)), detail::section_alignment);
-  }
   /// The total size of the parts' payloads, as a maximum over all numbers of ranks. More ranks make smaller parts, so
   /// the loop ends at parts of `granule()` elements, which is the smallest size.
   template <class In>
@@ -243,7 +239,7 @@ class ring : public detail::codec_exchange<C> {
     std::size_t most = 0;
     for (unsigned ranks = 1; n > 0; ++ranks) {
       auto const over = parts({n}, ranks);
-      most = std::max(most, (n / over.size + (n % over.size != 0)) * part_bytes<In>(over));
+      most = std::max(most, (n / over.size + (n % over.size != 0)) * detail::part_bytes<In>(wrapped(), over));
       if (over.size <= granule()) break;
     }
     return most;
@@ -254,7 +250,7 @@ class ring : public detail::codec_exchange<C> {
   span_on<E, std::byte> slot(tensor_parts const& over, unsigned part, buffer<std::byte, E> const& all) const {
     auto const n = over.dims(part).n;
     if (n == 0) return all.view().first(0);
-    return all.view().subspan(part * part_bytes<In>(over), pith::payload_bytes<In>(wrapped(), {n}));
+    return all.view().subspan(part * detail::part_bytes<In>(wrapped(), over), pith::payload_bytes<In>(wrapped(), {n}));
   }
   template <class In, class E>
   static values_on<E, In> part_of(values_on<E, In> x, tensor_parts const& over, unsigned part) {

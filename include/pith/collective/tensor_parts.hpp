@@ -63,8 +63,8 @@ struct tensor_parts {
 
 namespace detail {
 
-/// Each part of a tensor must begin at a multiple of this number of elements, the codec's granule. So parts begin
-/// at quantizer buckets, and at multiples of 8 elements, since 8 elements share a block of random bits.
+/// Each part of a tensor must begin at a multiple of this number of elements, the codec's granule. It is at least 8,
+/// since 8 elements share a block of random bits. A quantizer has no other granule: its buckets begin with the part.
 template <class C>
 std::uint64_t part_granule(C const& c) {
   if constexpr (requires { c.granule(); }) return std::max<std::uint64_t>(c.granule(), octet);
@@ -89,7 +89,7 @@ std::uint64_t granule_for(C const&... codecs) {
 
 }  // namespace detail
 
-/// The parts of a tensor for these codecs. Each part begins at a quantizer bucket of every codec.
+/// The parts of a tensor for these codecs. Each part begins at a multiple of every codec's granule.
 template <class... C>
 tensor_parts parts_for(std::uint64_t n, unsigned ranks, C const&... codecs) {
   return {n, ranks, detail::granule_for(codecs...)};

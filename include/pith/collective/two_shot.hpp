@@ -40,12 +40,15 @@ struct part_state {
 /// payloads, a rank would send N - 1 times the payload.
 ///
 ///   requires    a First without state (std::invalid_argument); a communicator with all_to_all. Parts begin at
-///               quantizer buckets of both codecs. Each part is encoded as a separate vector. So a sparsifier computes
-///               k from the size of the part, and a bucket size of 0 means one bucket per part
+///               multiples of 8 elements. Each part is encoded as a separate vector. So quantizer buckets begin at its
+///               first element, a bucket size of 0 means one bucket per part, and a sparsifier computes k from the size
+///               of the part
 ///   state       the state of Second; a buffer for one payload of Second, which a saved state omits
 ///   complexity  encodes n + n / N elements and decodes 2 n; two transfers; scratch for a part
 ///   errors      each mean contains the ranks' compression errors of First, and one compression error of Second. If
-///               Second is an error_feedback, Second adds its error in one step to the mean of the next step
+///               Second is an error_feedback, Second adds its error in one step to the mean of the next step. For half
+///               and bfloat16, each decoded mean is also rounded to In, and only the residual of
+///               error_feedback(two_shot) would contain this error
 ///   properties  outside an exchange, two_shot behaves as the codec First. The residual of error_feedback(two_shot) is
 ///               the rank's own compression error of First
 ///   reference   quantization before and after the sum: Alistarh et al., QSGD, NeurIPS 2017. Feedback for both
@@ -67,6 +70,12 @@ class two_shot : public detail::codec_exchange<First> {
     return detail::text("two_shot(", wrapped().name(), is_one_ ? "" : detail::text(",", second_.name()), ")");
   }
 
+  capabilities capabilities_for(shape const& dims) const requires(detail::erased<First> || detail::erased<Second>) {
+    auto of = base::exchanged(wrapped(), dims);
+    of.reproducible = of.reproducible && capabilities_of(second_, vector(dims.n)).reproducible;
+    return of;
+  }
+
   void visit_feedback(detail::feedback_scope const& at, auto& replicated, auto& local, auto& places) const {
     if (at.ranks == 0) return;
     auto const part = at.part(at.rank, at.ranks, parts(shape{at.n}, at.ranks).size);
@@ -79,6 +88,7 @@ class two_shot : public detail::codec_exchange<First> {
 
   template <class In, executor E>
   auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
+    if constexpr (collective<Second, In, E>) base::template require_no_rounds<In>(second_, vector(dims.n));
     detail::require(!second_.changes_mean(), "two_shot: the feedback of the codec of means must not change means, got ",
                     second_.name(), ": put this policy around the exchange, ef(two_shot(c, d), policy)");
     return base::template replicated_with<In>(exec, id, dims,
@@ -139,10 +149,10 @@ class two_shot : public detail::codec_exchange<First> {
 
   std::uint64_t granule() const { return detail::granule_for(wrapped(), second_); }
   /// The largest payload size of a part. If Second is lossless for small tensors, the payload of a small part may be
-  /// larger than the payload of the whole tensor.
+  /// larger than the payload of the whole tensor. The last part may have one element.
   template <class In>
   std::size_t max_bytes(shape const& all) const {
-    auto const dense = second_.is_lossless({granule()}) ? value_bytes<In>(all.n) : 0;
+    auto const dense = second_.is_lossless({1}) ? value_bytes<In>(all.n) : 0;
     return std::max(dense, pith::payload_bytes<In>(second_, all));
   }
   tensor_parts parts(shape const& dims, unsigned ranks) const { return parts_for(dims.n, ranks, wrapped(), second_); }

@@ -25,9 +25,10 @@ std::size_t all_gather_workspace_bytes(E const& exec, C const& codec, tensor_par
 /// ranks. `all_gather` is the second half of `two_shot`. All ranks call `all_gather` with the same codec, parts and
 /// seed.
 ///
-///   requires    parts from parts_for, which begin at quantizer buckets of the codec; a codec without replicated state,
-///               and without feedback that changes means, such as ef_sign (std::invalid_argument); a state that was made for this rank's part, since feedback stores a residual
-///               for this part; ws of all_gather_workspace_bytes<In>(exec, codec, over, comm.size()) bytes
+///   requires    parts from parts_for, or of a size that is a multiple of 8; a codec without replicated state, and
+///               without feedback that changes means, such as ef_sign (std::invalid_argument); a state that was made
+///               for this rank's part, since feedback stores a residual for this part; ws of
+///               all_gather_workspace_bytes<In>(exec, codec, over, comm.size()) bytes
 ///   complexity  one all-gather of the payloads of N parts, one per rank; encodes n / N elements and decodes n
 template <class In, executor E, class Comm, class C>
 void all_gather(E const& exec, Comm& comm, C const& codec, tensor_parts const& over,

@@ -24,7 +24,7 @@ std::size_t reduce_scatter_mean_workspace_bytes(E const& exec, C const& codec, t
 /// Sets `part` to this rank's part of the mean of all ranks' decoded gradients. `reduce_scatter_mean` is the first half
 /// of `two_shot`. All ranks call `reduce_scatter_mean` with the same codec, parts and seed.
 ///
-///   requires    parts from parts_for, which begin at quantizer buckets of the codec; a codec without state
+///   requires    parts from parts_for, or of a size that is a multiple of 8; a codec without state
 ///               (std::invalid_argument); a `state` that was made for the whole tensor, and that provides the step
 ///               counter; ws of reduce_scatter_mean_workspace_bytes<In>(exec, codec, over, comm.size()) bytes
 ///   complexity  one all-to-all, in which each of N ranks sends (N - 1) / N of a tensor's payload; encodes n elements

@@ -40,7 +40,7 @@ class scalar_quantizer : public codec_base {
   static_assert(sizeof(detail::rule_check<Rule, float>) > 0);
 
  public:
-  using engine_facets = ext::facets<ext::source, ext::ranks, ext::parts>;
+  using engine_facets = ext::facets<ext::source, ext::ranks>;
 
   template <class In>
   using output = packed<Rule::bits>;
@@ -134,10 +134,6 @@ class scalar_quantizer : public codec_base {
     }
     cx.exec.for_each_block(over.count(), body);
   }
-
-  /// Returns a number g. For any a and b, the payload of the elements [a g, b g) consists of two slices of the whole
-  /// tensor's payload: a slice of the values, and a slice of the scales. Returns 0 if no such g exists.
-  constexpr std::uint64_t granule() const { return has_scale<float> ? bucket_ : detail::octet; }
 
  private:
   template <class In>

@@ -28,7 +28,7 @@ class codec_exchange : public codec_base {
   double omega(shape const& dims) const requires(promises_of<C>.unbiased) { return codec_.omega(dims); }
   double delta(shape const& dims) const requires(promises_of<C>.contractive) { return codec_.delta(dims); }
   double error_bound(shape const& dims) const requires(promises_of<C>.absolute) { return codec_.error_bound(dims); }
-  capabilities capabilities_for(shape const& dims) const requires erased<C> { return codec_.capabilities_for(dims); }
+  capabilities capabilities_for(shape const& dims) const requires erased<C> { return exchanged(codec_, dims); }
 
   template <class In>
   std::size_t payload_bytes(shape const& dims) const {
@@ -52,6 +52,12 @@ class codec_exchange : public codec_base {
   }
 
  protected:
+  /// The capabilities that a collective has in common with a codec that it wraps.
+  template <class D>
+  static capabilities exchanged(D const& codec, shape const& dims) {
+    auto const of = capabilities_of(codec, dims);
+    return {{.reproducible = of.reproducible, .votes = of.votes}, of.omega, of.delta, of.error_bound};
+  }
   /// Throws std::invalid_argument if C compresses only matrices, because the parts of a tensor are vectors.
   codec_exchange(char const* word, C codec) : codec_(std::move(codec)), word_(word) {
     explain_facets<C>();
@@ -67,7 +73,7 @@ class codec_exchange : public codec_base {
   /// empty.
   template <class In, class E, class... Others>
   auto replicated_with(E const& exec, encoding_id const& id, shape const& dims, Others... others) const {
-    if constexpr (collective<C, In, E> && !traits_of<C>.sums_in_chains) require_no_rounds<In>(dims);
+    if constexpr (collective<C, In, E>) require_no_rounds<In>(codec_, dims);
     return stateless(states<replicated_part, replicated_of<C, In, E>, Others...>{
         {pith::make_replicated<In>(exec, codec_, id, dims), std::move(others)...}});
   }
@@ -78,15 +84,18 @@ class codec_exchange : public codec_base {
   }
   static auto& codec_part(auto& states) { return std::get<0>(states.each); }
 
- private:
-  template <class In>
-  void require_no_rounds(shape const& dims) const {
-    constexpr unsigned some_ranks = 2;
-    auto const rounds = codec_.rounds(dims, some_ranks);
-    auto const how = transfer_of<In>(codec_, 0, dims, some_ranks).how;
-    require(rounds == 1 && how != transport::pairwise && how != transport::all_to_all, word_,
-            ": codec must have no rounds of its own, got ", codec_.name());
+  /// Throws std::invalid_argument if a wrapped codec has rounds of its own, which this collective does not run.
+  template <class In, class D>
+  void require_no_rounds(D const& codec, shape const& dims) const {
+    if constexpr (!traits_of<D>.sums_in_chains) {
+      constexpr unsigned some_ranks = 2;
+      auto const how = transfer_of<In>(codec, 0, dims, some_ranks).how;
+      require(codec.rounds(dims, some_ranks) == 1 && how != transport::pairwise && how != transport::all_to_all, word_,
+              ": codec must have no rounds of its own, got ", codec.name());
+    }
   }
+
+ private:
   template <class States>
   States stateless(States made) const {
     require_no_state(word_, codec_, codec_part(made));
