@@ -163,12 +163,16 @@ inline constexpr accum<T> largest_finite = std::same_as<T, half>       ? accum<T
                                                                        : std::numeric_limits<accum<T>>::max();
 
 /// Converts a value to `T`. If T has 16 bits, a finite value of a larger magnitude than `most` becomes `most` with its
-/// sign. By default, `most` is the largest finite value of T.
+/// sign. By default, `most` is the largest finite value of T. Compares bit patterns, so that loops vectorise.
 template <real T, std::floating_point V>
 PITH_HD inline T saturated_cast(V value, std::type_identity_t<V> most = largest_finite<T>) {
   if constexpr (sizeof(T) > 2) return element_cast<T>(value);
-  auto const bounded = value > most ? most : value < -most ? -most : value;
-  return element_cast<T>(is_finite(value) ? bounded : value);
+  using bits = detail::bits_of<V>;
+  constexpr auto any = static_cast<bits>(-1) >> 1;
+  V const largest = largest_finite<V>;
+  auto const all = detail::bits_as<bits>(value), size = all & any;
+  auto const limit = size <= detail::bits_as<bits>(largest) ? detail::bits_as<bits>(most) : any;
+  return element_cast<T>(detail::bits_as<V>((size < limit ? size : limit) | (all & ~any)));
 }
 
 /// Rounds a sum or product to T. If T has 16 bits and the operands are finite, the result is finite, even if `result` is
