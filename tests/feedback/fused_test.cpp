@@ -21,9 +21,9 @@ using namespace support;
 
 namespace {
 
-/// The residual without a source, so that nothing is fused.
-struct step_by_step : pith::residual<> {
-  using residual::residual;
+/// A residual without a source, so that nothing is fused.
+template <class Residual>
+struct step_by_step : Residual {
   bool has_source() const { return false; }
 };
 
@@ -51,7 +51,7 @@ struct rank {
   }
   auto residual() {
     auto const& kept = std::get<1>(state.local().each).residual;
-    return std::vector<pith::accum<In>>(kept.data(), kept.data() + kept.size());
+    return std::vector(kept.data(), kept.data() + kept.size());
   }
 
   C codec;
@@ -60,14 +60,14 @@ struct rank {
 };
 
 /// A codec's feedback, fused and step by step.
-template <class In, class C>
+template <class In, class C, class Residual>
 struct both_ways {
-  using slow_codec = pith::error_feedback<C, step_by_step>;
+  using fused_codec = pith::error_feedback<C, Residual>;
+  using slow_codec = pith::error_feedback<C, step_by_step<Residual>>;
 
-  both_ways(C const& codec, pith::shape dims)
-      : fused(pith::error_feedback<C>(codec), dims), slow(slow_codec(codec, step_by_step()), dims) {}
+  both_ways(C const& codec, pith::shape dims) : fused(fused_codec(codec), dims), slow(slow_codec(codec), dims) {}
 
-  rank<In, pith::error_feedback<C>> fused;
+  rank<In, fused_codec> fused;
   rank<In, slow_codec> slow;
 };
 
@@ -93,11 +93,12 @@ std::vector<In> gradient_of(std::uint64_t n, unsigned step) {
   return x;
 }
 
-template <class In, class C>
+template <class In, class Residual = pith::residual<>, class C>
 void agrees_at(C const& codec, pith::shape dims) {
   CAPTURE(dims.n);
   CAPTURE(dims.rows);
-  auto alone = both_ways<In, C>(codec, dims), exchanged = both_ways<In, C>(codec, dims);
+  using ways = both_ways<In, C, Residual>;
+  auto alone = ways(codec, dims), exchanged = ways(codec, dims);
   for (unsigned step = 0; step < 5; ++step) {
     auto const x = gradient_of<In>(dims.n, step);
     alone.fused.step(x);
@@ -109,9 +110,9 @@ void agrees_at(C const& codec, pith::shape dims) {
   }
 }
 
-template <class In, class C>
+template <class In, class Residual = pith::residual<>, class C>
 void agrees(C const& codec) {
-  for (std::uint64_t const n : {0u, 1u, 7u, 8u, 129u, 1000u, 40000u}) agrees_at<In>(codec, {n});
+  for (std::uint64_t const n : {0u, 1u, 7u, 8u, 129u, 1000u, 40000u}) agrees_at<In, Residual>(codec, {n});
 }
 
 /// Vectors and small matrices, which are sent as they are; then those whose blocks, slabs and strips have rests.
@@ -203,4 +204,33 @@ TEST_CASE_TEMPLATE("products with thin matrices take gradient and residual at on
   agrees_on_matrices<In>(1);
   agrees_on_matrices<In>(4);
   agrees_on_matrices<In>(6);
+}
+
+TEST_CASE_TEMPLATE("a residual of bfloat16 is read and stored in the encoding pass", In, float, double, pith::half,
+                   pith::bfloat16) {
+  using narrow = pith::residual<pith::bfloat16>;
+  using E = pith::seq_executor;
+  static_assert(pith::detail::fuses_feedback<pith::qsgd<8>, narrow, In, E>);
+  static_assert(!pith::detail::fuses_feedback<pith::top_k<>, narrow, In, E>, "top_k may read p again");
+  agrees<In, narrow>(pith::qsgd<8>());
+  agrees<In, narrow>(pith::scaled_sign());
+  agrees<In, narrow>(pith::natural<8>());
+  agrees<In, narrow>(pith::top_k(0.01));
+  agrees<In, narrow>(pith::top_k(0.01) | pith::qsgd<8>());
+  agrees<In, narrow>(pith::hadamard() | pith::qsgd<8>());
+  agrees_at<In, narrow>(pith::power_sgd(4), {150 * 700, 150});
+}
+
+TEST_CASE("a sparsifier that reads values again finds them exact, also with a residual of bfloat16") {
+  // More values reach the sample's bound than a selection can hold, and half of them are 1 as bfloat16.
+  auto x = std::vector<float>(100'000);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = i % 2 == 0 ? 1 : 0.999f;
+  auto codec = pith::error_feedback(pith::top_k(0.01), pith::residual<pith::bfloat16>());
+  auto one = rank<float, decltype(codec)>(codec, {x.size()});
+  one.step(x);
+  auto values = std::vector<float>(1000);
+  std::memcpy(values.data(), one.payload.data(), 4000);
+  CHECK(values == std::vector<float>(1000, 1));
+  auto const kept = one.residual();
+  for (std::size_t i = 0; i < 2000; ++i) CHECK(static_cast<float>(kept[i]) == (i % 2 == 0 ? 0 : 1));
 }

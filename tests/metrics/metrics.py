@@ -16,7 +16,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADERS = sorted(p for p in (ROOT / "include").rglob("*") if p.suffix in (".hpp", ".cuh"))
 SIZES = (1000, 10_000, 1_000_000)
-ADDITION = "pith::v0::ext::residual_source<float>::load"
+ADDITION = "pith::v0::ext::residual_source<float, float>::load"
 
 
 def lines():

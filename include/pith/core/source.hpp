@@ -59,8 +59,8 @@ PITH_HD A bounded_residual(A residual) {
   return detail::magnitude(residual) <= (sizeof(A) == 4 ? A(0x1p47) : A(0x1p495)) ? residual : A{0};
 }
 
-/// A source of p = residual + g that stores the next residual (residual write-back): p - sent where that is finite, and
-/// bounded_residual(residual) elsewhere. An engine that encodes all elements calls these functions:
+/// A source of p = residual + g that stores the next residual (residual write-back), rounded to `Stored`: p - sent where
+/// that is finite, and bounded_residual(residual) elsewhere. An engine that encodes all elements calls these functions:
 ///
 ///   store_residual(team, first, count, sent)   stores p - sent as the residual, where `sent` is the decoded payload;
 ///                                              may overwrite `sent`
@@ -82,15 +82,16 @@ PITH_HD A bounded_residual(A residual) {
 ///                                          elements before it stores the first residual, so that their loads run in
 ///                                          parallel
 ///   store_residual(i, element, sent)       as `store_residual` for a block, where `element` is fetch(i)
-template <class In>
+template <class In, class Stored = accum<In>>
 struct residual_source {
   static constexpr bool stores_residual = true;
+  static constexpr bool is_exact = std::same_as<Stored, accum<In>>;
   using A = accum<In>;
 
   In const* g;
-  A* residual;
+  Stored* residual;
 
-  PITH_HD A operator()(std::uint64_t i) const { return residual[i] + element_cast<A>(g[i]); }
+  PITH_HD A operator()(std::uint64_t i) const { return old_residual(i) + element_cast<A>(g[i]); }
   PITH_HD residual_source tail(std::uint64_t first) const { return {g + first, residual + first}; }
 
   template <class Team, class Count>
@@ -104,7 +105,7 @@ struct residual_source {
     team.for_each_run(count, well, [=](std::uint32_t begin, auto const& run) {
       auto const own = run.read(gradient + begin);
       auto const old = run.read(from + begin);
-      run.write(room + begin, [&](std::uint32_t i) { return old[i] + element_cast<A>(own[i]); });
+      run.write(room + begin, [&](std::uint32_t i) { return element_cast<A>(old[i]) + element_cast<A>(own[i]); });
     });
     return room;
   }
@@ -119,8 +120,8 @@ struct residual_source {
       auto const old = run.read(to + begin);
       auto const gone = run.read(sent + begin);
       run.write(to + begin, [&](std::uint32_t i) {
-        auto const unsent = (old[i] + element_cast<A>(own[i])) - gone[i];
-        return is_finite(unsent) ? unsent : bounded_residual(old[i]);
+        auto const was = element_cast<A>(old[i]);
+        return kept((was + element_cast<A>(own[i])) - gone[i], was);
       });
     });
   }
@@ -129,15 +130,14 @@ struct residual_source {
   struct element {
     A old, own;
   };
-  PITH_HD element fetch(std::uint64_t i) const { return {residual[i], element_cast<A>(g[i])}; }
+  PITH_HD element fetch(std::uint64_t i) const { return {old_residual(i), element_cast<A>(g[i])}; }
   PITH_HD void store_residual(std::uint64_t i, element const& was, A sent) const {
-    auto const unsent = (was.old + was.own) - sent;
-    residual[i] = is_finite(unsent) ? unsent : bounded_residual(was.old);
+    residual[i] = kept((was.old + was.own) - sent, was.old);
   }
 
-  PITH_HD void add(std::uint64_t i, A unsent) const { residual[i] += unsent; }
+  PITH_HD void add(std::uint64_t i, A unsent) const { residual[i] = saturated_cast<Stored>(old_residual(i) + unsent); }
 
-  PITH_HD A old_residual(std::uint64_t i) const { return residual[i]; }
+  PITH_HD A old_residual(std::uint64_t i) const { return element_cast<A>(residual[i]); }
   PITH_HD A minus_gradient(std::uint64_t i, A p) const { return p - element_cast<A>(g[i]); }
   template <class Team, class Count>
   PITH_HD void store_input(Team const& team, std::uint64_t first, Count count, A const* p) const {
@@ -145,13 +145,22 @@ struct residual_source {
     auto const well = detail::is_vector_aligned(to) && detail::is_vector_aligned(p);
     team.for_each_run(count, well, [=](std::uint32_t begin, auto const& run) {
       auto const all = run.read(p + begin);
-      run.write(to + begin,
-                [&](std::uint32_t i) { return is_finite(all[i]) ? all[i] : bounded_residual(to[begin + i]); });
+      run.write(to + begin, [&](std::uint32_t i) { return kept(all[i], element_cast<A>(to[begin + i])); });
     });
   }
-  PITH_HD void write_back(std::uint64_t i, A value, A old, A sent) const {
-    residual[i] = is_finite(value - sent) ? value - sent : bounded_residual(old);
+  PITH_HD void write_back(std::uint64_t i, A value, A old, A sent) const { residual[i] = kept(value - sent, old); }
+
+ private:
+  PITH_HD static Stored kept(A unsent, A old) {
+    return saturated_cast<Stored>(is_finite(unsent) ? unsent : bounded_residual(old));
   }
+};
+
+/// A source whose stored residuals have all bits of p - sent. An engine that reads p again after `store_input` needs it.
+/// A source is exact unless its member `is_exact` is false.
+template <class Source>
+concept exact_source = Source::stores_residual && !requires {
+  requires !Source::is_exact;
 };
 
 /// The selected entries in ascending order of indices. `old` points to the previous residuals of these entries.

@@ -90,7 +90,8 @@ using detail::add_residual;
 ///
 ///   requires    beta and gamma in [-1e30, 1e30] (std::invalid_argument)
 ///   state       n elements of accum<In>, or of bfloat16, rank-local
-///   complexity  residual<bfloat16> always runs in separate passes, never in one pass with a codec
+///   complexity  with beta = gamma = 1, one pass with a codec that encodes from a source. residual<bfloat16> runs in
+///               separate passes with sparsifiers, and with every codec in a text
 ///   on NaN      where a gradient or its decoded value is NaN or infinite, a residual of at most 2^47 (2^495 for
 ///               doubles) stays unchanged. A larger residual becomes 0, because its square may have overflowed in a sum
 ///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit SGD, Interspeech 2014. beta and gamma are those of GRACE, but
@@ -103,7 +104,7 @@ class residual : private Weights {
   using stored = std::conditional_t<is_wide, A, Stored>;
 
  public:
-  using facets = ext::facets<ext::facet_if<is_wide, ext::fused>, ext::unsent, ext::kept_residual>;
+  using facets = ext::facets<ext::fused, ext::unsent, ext::kept_residual>;
 
   /// True, because each product is stored before it is added, so that p is bitwise equal on all executors.
   static constexpr bool is_reproducible = true;
@@ -127,7 +128,7 @@ class residual : private Weights {
 
   using Weights::has_source;
   template <real In, executor E>
-  ext::residual_source<In> source(values_on<E, In const> g, local<accum<In>, E>& mine) const requires(is_wide) {
+  ext::residual_source<In, stored<accum<In>>> source(values_on<E, In const> g, local<accum<In>, E>& mine) const {
     return {g.data, mine.residual.data()};
   }
 

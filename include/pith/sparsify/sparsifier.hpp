@@ -37,7 +37,8 @@ struct scatter_at {
 ///
 /// The source has the interface of core/source.hpp. If the source has residual write-back, `select` also writes
 /// `source.old_residual(i)` of each selected element i to `to.old`. After that, `select` calls `source.store_input` for
-/// every element. So error_feedback needs no separate pass over the tensor.
+/// every element. So error_feedback needs no separate pass over the tensor. `select` may read an element again after
+/// that, so only sources that are exact have residual write-back here.
 ///
 ///   emits       kept(n) values of In in ascending order of indices; side information: the indices, in the format of
 ///               the index coder `Coder`
@@ -81,15 +82,15 @@ class sparsifier : public codec_base {
     select_from(cx, ext::plain_source<In>{x.data}, ext::selected_entries<In>{indices, y.values.data}, y.side);
   }
   template <std::floating_point In, executor E, class Source>
-  void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, In> y) const
-      requires(Source::stores_residual) {
+  void encode_from(context<In, E> const& cx, Source const& from,
+                   encoded_on<E, In> y) const requires ext::exact_source<Source> {
     auto picked = make_selected(cx);
     picked.values = y.values.data;
     select_from(cx, from, picked, y.side);
     write_back(cx, from, picked, y.values.data);
   }
   template <std::floating_point In, executor E, class Source>
-  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const requires(Source::stores_residual) {
+  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const requires ext::exact_source<Source> {
     auto const k = kept_of(dims);
     return scratch_for<std::uint32_t>(k) + 2 * scratch_for<In>(k) + working_bytes<Source>(exec, dims);
   }
@@ -115,7 +116,7 @@ class sparsifier : public codec_base {
   }
   template <std::floating_point In, executor E, class Source>
   void write_back(context<In, E> const& cx, Source const& from, ext::selected_entries<In> const& of,
-                  In const* sent) const requires(Source::stores_residual) {
+                  In const* sent) const requires ext::exact_source<Source> {
     cx.exec.for_each_index(kept_of(cx.dims), ext::write_back_selected<Source, In>{from, of, sent});
   }
 

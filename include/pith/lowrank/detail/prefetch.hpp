@@ -21,8 +21,8 @@ PITH_HD inline void prefetch_rows(plain_source<In> const& from, std::uint64_t pi
                                   std::uint32_t count) {
   prefetch_rows(from.x, pitch, rows, count);
 }
-template <class In>
-PITH_HD inline void prefetch_rows(residual_source<In> const& from, std::uint64_t pitch, std::uint32_t rows,
+template <class In, class Stored>
+PITH_HD inline void prefetch_rows(residual_source<In, Stored> const& from, std::uint64_t pitch, std::uint32_t rows,
                                   std::uint32_t count) {
   prefetch_rows(from.g, pitch, rows, count);
   prefetch_rows(from.residual, pitch, rows, count);
