@@ -49,6 +49,8 @@ inline constexpr method catalogue[] = {
     {"rotation", "hadamard", "transform", ""},
     {"rotation, QSGD", "hadamard|qsgd<4>", "quantization", ""},
     {"top-k", "top_k(0.01)", "sparsification", "yes"},
+    {"top-k, short indices", "top_k(0.01,elias_fano)", "sparsification", ""},
+    {"top-k of chunks", "chunk_top_k(64,4096)", "sparsification", ""},
     {"threshold", "threshold(2.5,0.05)", "sparsification", "yes"},
     {"threshold, dense", "threshold(2.5,0.05,dense)", "sparsification", "yes"},
     {"RedSync", "redsync(0.01)", "sparsification", ""},
@@ -63,6 +65,7 @@ inline constexpr method catalogue[] = {
     {"adaptive threshold", "adaptive_threshold(0.01)", "hybrid", "yes"},
     {"SketchML", "sketch_ml<6>", "hybrid", "yes"},
     {"top-k, QSGD", "top_k(0.01)|qsgd<8>", "hybrid", ""},
+    {"top-k, short indices, QSGD", "top_k(0.01,elias_fano)|qsgd<8>", "hybrid", ""},
     {"PowerSGD", "power_sgd(4)", "low rank", "its own"},
     {"PowerSGD, one-sided", "one_sided_power_sgd(4)", "low rank", ""},
 };

@@ -39,6 +39,9 @@ inline constexpr char const* default_codecs[] = {"sign",
                                                  "random_k(0.1)",
                                                  "power_sgd(4)",
                                                  "ef(power_sgd(4))",
+                                                 "top_k(0.01,elias_fano)",
+                                                 "chunk_top_k(64,4096)",
+                                                 "ef(qsgd<8>,residual<bfloat16>)",
                                                  "top_k(0.01)|qsgd<8>",
                                                  "ef(top_k(0.01)|qsgd<8>)"};
 
@@ -49,6 +52,9 @@ pith::any_codec<In, E> codec_of(std::string const& text) {
   if (text == "ef(nearest4)") return pith::error_feedback(nearest4());
   if (text == "chunk_max") return chunk_max();
   if (text == "ef(chunk_max)") return pith::error_feedback(chunk_max());
+  if (text == "ef(qsgd<8>,residual<bfloat16>)") {
+    return pith::error_feedback(pith::qsgd<8>(), pith::residual<pith::bfloat16>());
+  }
   if (text == "haar|qsgd<4>") return haar() | pith::qsgd<4>();
   if (text == "hadamard|qsgd<4>") return pith::hadamard() | pith::qsgd<4>();
   if (text == "hadamard|eden<1>") return pith::hadamard() | pith::eden<1>();

@@ -27,6 +27,8 @@
 #include <pith/quantize/summed_terngrad.hpp>
 #include <pith/quantize/terngrad.hpp>
 #include <pith/quantize/trits.hpp>
+#include <pith/sparsify/chunk_top_k.hpp>
+#include <pith/sparsify/elias_fano.hpp>
 #include <pith/sparsify/gaussian_k.hpp>
 #include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>

@@ -3,6 +3,8 @@
 
 #include <pith/codec/chain.hpp>
 #include <pith/feedback/error_feedback.hpp>
+#include <pith/sparsify/chunk_top_k.hpp>
+#include <pith/sparsify/elias_fano.hpp>
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
 
@@ -18,6 +20,9 @@ void selections(F& f) {
   for (std::uint64_t const n : {1u, 31u, 2047u, 20'011u}) {
     f.execute(pith::top_k(0.1), {n});
     f.execute(pith::top_k(0.4), {n});
+    f.execute(pith::top_k(0.1, pith::elias_fano()), {n});
+    f.execute(pith::chunk_top_k(5, 300), {n});
+    f.execute(pith::error_feedback(pith::chunk_top_k(64)), {n});
     f.execute(pith::threshold(1.5, 0.25), {n});
     f.execute(pith::threshold<pith::overflow::dense>(1.5, 0.1), {n});
     f.execute(pith::error_feedback(pith::top_k(0.1)), {n});

@@ -1,4 +1,7 @@
 // tests/sparsify/top_k_test.cpp — the largest entries, and where they were.
+#include <pith/codec/chain.hpp>
+#include <pith/quantize/qsgd.hpp>
+#include <pith/sparsify/elias_fano.hpp>
 #include <pith/sparsify/top_k.hpp>
 
 #include <doctest/doctest.h>
@@ -123,6 +126,18 @@ TEST_CASE("a coder is a parameter") {
   auto const x = normal_vector(100, 82);
   CHECK(decoded(codec, x) == decoded(top_k(0.3), x));
   CHECK(pith::payload_bytes<float>(codec, {100}) == 30 * 4 + 30 * 4);
+}
+
+TEST_CASE("indices of Elias and Fano make a smaller payload of the same entries") {
+  auto const codec = top_k(0.01, pith::elias_fano());
+  conforms(codec);
+  conforms(codec | pith::qsgd<8>());
+  auto const x = normal_vector(100'000, 83);
+  CHECK(decoded(codec, x) == decoded(top_k(0.01), x));
+  CHECK(codec.at(0.3).name() == "top_k(0.3,elias_fano)");
+  // 1,000 indices of 17 bits, or of 6 bits beside a bitmap of 1,000 + 99,999 / 64 + 1 bits.
+  CHECK(pith::payload_bytes<float>(top_k(0.01), {100'000}) == 4000 + 2125);
+  CHECK(pith::payload_bytes<float>(codec, {100'000}) == 4000 + (6000 + 2563 + 7) / 8);
 }
 
 TEST_CASE("a density that cannot be is refused") {

@@ -14,7 +14,7 @@ PARTS = {
     "adaptor": {"checked"},
     "collective": {"sharding", "tensor_parts"},
     "quantize": {"majority", "quantizer_rule", "scalar_quantizer"},
-    "sparsify": {"large_entries", "packed_indices", "select", "sparsifier", "threshold_estimator"},
+    "sparsify": {"elias_fano", "large_entries", "packed_indices", "select", "sparsifier", "threshold_estimator"},
     "transform": {"tile_transform"},
     "feedback": {"any_feedback", "clipping", "feedback"},
     # Codebooks, bases and their parts: a text cannot contain learned vectors.

@@ -17,6 +17,8 @@
 #include <pith/quantize/sign.hpp>
 #include <pith/quantize/stochastic_cast.hpp>
 #include <pith/quantize/terngrad.hpp>
+#include <pith/sparsify/chunk_top_k.hpp>
+#include <pith/sparsify/elias_fano.hpp>
 #include <pith/sparsify/gaussian_k.hpp>
 #include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>
@@ -78,6 +80,8 @@ template <class F>
 void with_sparsifiers(std::uint64_t n, F const& f) {
   using namespace pith::options;
   f(pith::top_k(0.01), pith::shape{n});
+  f(pith::top_k(0.01, pith::elias_fano()), pith::shape{n});
+  f(pith::chunk_top_k(5, 300), pith::shape{n});
   f(pith::threshold(1.5, 0.25), pith::shape{n});
   f(pith::redsync(0.02), pith::shape{n});
   f(pith::redsync_mean(0.02), pith::shape{n});

@@ -166,10 +166,18 @@ class Stage:
             self.side = KINDS[self.scale_kind][1] + -(-n // 16) if n else 0
         elif self.word in ("terngrad", "summed_terngrad", "qsgd"):
             self.quantizer(self.angle(2), int(self.arg(1, 128 if self.word == "qsgd" else 0)))
+        elif self.name == "chunk_top_k":
+            k, chunk = int(self.args[0]), int(self.arg(1, 4096))
+            rest = n % chunk
+            self.out_n = n // chunk * k + (max(1, (2 * rest * k + chunk) // (2 * chunk)) if rest else 0)
+            self.out_rows = 1
+            self.bitmap_of(self.out_n)
         elif self.name in ("top_k", "random_k", "random_blocks"):
             self.block = int(self.arg(1, 64)) if self.name == "random_blocks" else 1
             self.sparsifier(float(self.args[0]), self.block)
             self.side = (self.out_n * self.width + 7) // 8 if self.name == "top_k" else 0
+            if self.args[1:] == ["elias_fano"]:
+                self.bitmap_of(self.out_n)
         elif self.name == "threshold":
             self.sparsifier(float(self.arg(1, 1)))
             self.room, self.dense = self.out_n, self.args[2:] == ["dense"]
@@ -236,6 +244,8 @@ class Stage:
             scales, m = read(self.scale_kind, side, len(side) // KINDS[self.scale_kind][1]), self.scales
             groups = [i % (self.n // self.rows) if self.args == ["column"] else i // self.bucket for i in range(self.n)]
             return [rounded(wide, self.meaning(s, scales[m * g : m * g + m])) for s, g in zip(values, groups)]
+        if self.name == "chunk_top_k" or self.args[1:] == ["elias_fano"]:
+            return self.scatter(self.marked(side, self.out_n), values)
         if self.name == "top_k":
             return self.scatter(self.indices(side, self.out_n), values)
         if self.word in ("random_k", "random_blocks"):
@@ -282,6 +292,18 @@ class Stage:
 
     def indices(self, side, count):
         return [min(i, self.n - 1) for i in symbols(side, count, self.width)]
+
+    def bitmap_of(self, count):
+        """The width of the fields before the bitmap, and the bytes of both."""
+        bits = lambda w: count * w + count + (self.n - 1 >> w) + 1
+        self.low = min(range(32), key=lambda w: (bits(w), w))
+        self.side = (bits(self.low) + 7) // 8 if count else 0
+
+    def marked(self, side, count):
+        bitmap = int.from_bytes(side, "little") >> count * self.low
+        places = [b for b in range(bitmap.bit_length()) if bitmap >> b & 1][:count]
+        highs = [b - j for j, b in enumerate(places)] + [self.n] * (count - len(places))
+        return [min(h << self.low | l, self.n - 1) for h, l in zip(highs, symbols(side, count, self.low))]
 
     def draws(self):
         first = [j * self.blocks // max(self.drawn, 1) for j in range(self.drawn + 1)]

@@ -6,6 +6,7 @@
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/qsgd.hpp>
+#include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
 #include <pith/wire/frame.hpp>
 
@@ -254,4 +255,18 @@ TEST_CASE("wrong use is refused before anything is written and does not begin a 
   CHECK_THROWS_WITH_AS(d.open({room.data(), size}, short_one),
                        "pith::wire::open: gradient must have 100 elements, got 99", std::invalid_argument);
   CHECK_THROWS_AS(wire::write_header(verbose, pith::span<std::byte>(room)), std::invalid_argument);
+}
+
+TEST_CASE("open decodes the frame of a state with a limited capacity") {
+  auto const codec = pith::threshold(0.5);
+  auto const dims = pith::shape{1000, 1, 100};
+  auto state = pith::make_state<float>(pith::seq, codec, dims);
+  auto scratch = std::vector<std::byte>(wire::workspace_bytes<float>(pith::seq, codec, dims));
+  auto ws = pith::workspace(pith::span(scratch));
+  auto x = std::vector<float>(1000), y = std::vector<float>(1000, 7);
+  x[3] = 2, x[999] = -3;
+  auto frame = std::vector<std::byte>(wire::frame_bytes<float>(codec, dims));
+  wire::seal<float>(pith::seq, codec, pith::span<float const>(x), pith::span(frame), state, ws);
+  wire::open<float>(pith::seq, codec, pith::span<std::byte const>(frame), pith::span<float>(y), state, ws);
+  CHECK(y == x);
 }

@@ -82,6 +82,8 @@ int main(int count, char** arguments) {
                         {"qsgd_empty", "qsgd<8>", {0}},
                         {"top_k", "top_k(0.1)", {43}},
                         {"top_k_one", "top_k(0.5)", {1}},
+                        {"chunk_top_k", "chunk_top_k(3,100)", {1043}},
+                        {"top_k_elias_fano", "top_k(0.1,elias_fano)", {1043}},
                         {"random_k", "random_k(0.2)", {37}, 3},
                         {"threshold", "threshold(1)", {41}},
                         {"threshold_over", "threshold(0.5,0.1)", {50}},

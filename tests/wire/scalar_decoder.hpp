@@ -95,7 +95,7 @@ struct stage {
     if (t.name == "mxfp6" || t.name == "mxfp4") scale_kind = 5, quantizer(t.name == "mxfp6" ? 6 : 4, 1, 32);
     if (t.name == "nvfp4") blocks_of_floats();
     if (is("eden<")) quantizer(bits_of_name(), 1, t.whole(0, 256));
-    if (t.name == "top_k" || t.name == "random_k" || t.name == "random_blocks") sparsifier();
+    if (t.name == "top_k" || t.name == "chunk_top_k" || t.name == "random_k" || t.name == "random_blocks") sparsifier();
     if (t.name == "threshold") counted(kept(n, t.arguments.size() > 1 ? std::stod(t.arguments[1]) : 1));
     if (t.name == "redsync" || t.name == "sidco" || t.name == "gaussian_k") counted(estimated());
     if (t.name == "redsync_mean") mean_of_some();
@@ -131,10 +131,28 @@ struct stage {
   std::uint64_t drawn_blocks() const { return kept(n / block, std::stod(t.arguments.at(0))); }
   void sparsifier() {
     if (t.name == "random_blocks") block = t.whole(1, 64);
-    out_n = drawn_blocks() * block + n % block;
+    out_n = t.name == "chunk_top_k" ? kept_of_chunks() : drawn_blocks() * block + n % block;
     out_rows = 1;
-    if (t.name == "top_k") side = (out_n * index_bits() + 7) / 8;
+    if (t.name == "top_k" || t.name == "chunk_top_k")
+      side = ((has_bitmap() ? out_n * low_bits() + bitmap_bits() : out_n * index_bits()) + 7) / 8;
   }
+  bool has_bitmap() const {
+    return t.name == "chunk_top_k" || (t.arguments.size() > 1 && t.arguments[1] == "elias_fano");
+  }
+  std::uint64_t kept_of_chunks() const {
+    auto const k = t.whole(0, 64), chunk = t.whole(1, 4096), rest = n % chunk;
+    return n / chunk * k + (rest == 0 ? 0 : std::max<std::uint64_t>(1, (2 * rest * k + chunk) / (2 * chunk)));
+  }
+  /// The width of a field before the bitmap: the smallest width with the fewest bits.
+  unsigned low_bits() const {
+    unsigned best = 0;
+    auto const total = [&](unsigned w) { return out_n * (w + 1) + ((n - 1) >> w) + 1; };
+    for (unsigned w = 1; n > 0 && w < 32; ++w) {
+      if (total(w) < total(best)) best = w;
+    }
+    return best;
+  }
+  std::uint64_t bitmap_bits() const { return n == 0 ? 0 : out_n + ((n - 1) >> low_bits()) + 1; }
   std::uint64_t estimated() const {
     auto const k = kept(n, std::stod(t.arguments.at(0)));
     return k == 0 ? 0 : std::min(2 * k - 1, n);
@@ -195,6 +213,7 @@ struct stage {
     auto x = t.name == "redsync_mean" ? averaged(f, at)
              : t.name == "nvfp4"      ? from_blocks(f, y, at)
              : bits > 0               ? quantized(f, y, at)
+             : has_bitmap()           ? placed_by_bitmap(f, y, at)
              : t.name == "top_k"      ? placed(f, y, at, out_n)
              : is("random_")          ? drawn(f, y)
              : room > 0               ? reaching(f, y, at)
@@ -259,6 +278,17 @@ struct stage {
   std::vector<double> placed(frame const& f, std::vector<double> const& y, std::size_t at, std::uint64_t count) const {
     auto x = std::vector<double>(n);
     for (std::uint64_t j = 0; j < count; ++j) x.at(field(f.payload, at, j * index_bits(), index_bits())) = y[j];
+    return x;
+  }
+  /// The j-th set bit of the bitmap is at j + the high part of the j-th index.
+  std::vector<double> placed_by_bitmap(frame const& f, std::vector<double> const& y, std::size_t at) const {
+    auto x = std::vector<double>(n);
+    std::uint64_t j = 0;
+    for (std::uint64_t b = 0; b < bitmap_bits() && j < out_n; ++b) {
+      if (field(f.payload, at, out_n * low_bits() + b, 1) == 0) continue;
+      x.at((b - j) << low_bits() | field(f.payload, at, j * low_bits(), low_bits())) = y[j];
+      ++j;
+    }
     return x;
   }
   /// One block per stratum, and the elements after the last block.

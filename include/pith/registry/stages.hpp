@@ -23,6 +23,8 @@
 #include <pith/quantize/trits.hpp>
 #include <pith/registry/detail/stage_lookup.hpp>
 #include <pith/registry/method.hpp>
+#include <pith/sparsify/chunk_top_k.hpp>
+#include <pith/sparsify/elias_fano.hpp>
 #include <pith/sparsify/gaussian_k.hpp>
 #include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>
@@ -234,8 +236,17 @@ inline constexpr auto stage_methods = std::tuple(
              auto const how = t.is_second(1, "none", "unbiased") ? scaling::unbiased : scaling::none;
              return detail::with_bits<1, 8>(t, [&](auto bits) { return f(eden<bits()>(t.count(0, 256), how)); });
            }),
-    method("top_k", 1, 1, "the 1 % of largest magnitude", {"top_k(0.01)", "top_k(0.25)"},
-           [](auto const& t, auto const& f) { return f(top_k(t.number(0))); }),
+    method("top_k", 1, 2, "the 1 % of largest magnitude; top_k(density, packed_indices or elias_fano): shorter indices",
+           {"top_k(0.01)", "top_k(0.25)", "top_k(0.01,elias_fano)"},
+           [](auto const& t, auto const& f) {
+             return t.is_second(1, "packed_indices", "elias_fano") ? f(top_k(t.number(0), elias_fano()))
+                                                                   : f(top_k(t.number(0)));
+           }),
+    method("chunk_top_k", 1, 2, "the 64 of largest magnitude of each 4,096; chunk_top_k(k, chunk)",
+           {"chunk_top_k(64,4096)", "chunk_top_k(2,16)"},
+           [](auto const& t, auto const& f) {
+             return f(chunk_top_k(t.template count<std::uint32_t>(0), t.template count<std::uint32_t>(1, 4096)));
+           }),
     method("threshold", 1, 3, "magnitudes from 0.01 on; threshold(tau, capacity, keep or dense): up to a share, then "
            "keep the rest or send all", {"threshold(0.01)", "threshold(0.5,0.3)", "threshold(0.5,0.3,dense)"},
            [](auto const& t, auto const& f) { return detail::with_threshold(t, f); }),

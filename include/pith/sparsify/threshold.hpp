@@ -69,8 +69,9 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
   /// Returns the smallest value of type A that is at least tau.
   template <class A>
   detail::fixed_bound<A> bound() const {
-    auto least = static_cast<A>(tau_);
-    if (static_cast<double>(least) < tau_) least = std::nextafter(least, std::numeric_limits<A>::infinity());
+    constexpr auto infinity = std::numeric_limits<A>::infinity();
+    auto least = tau_ > static_cast<double>(largest_finite<A>) ? infinity : static_cast<A>(tau_);
+    if (static_cast<double>(least) < tau_) least = std::nextafter(least, infinity);
     return {detail::magnitude_bits(least)};
   }
 

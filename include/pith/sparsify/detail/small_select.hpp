@@ -40,6 +40,7 @@ struct select_in_block {
   Source from;
   selected_entries<Out> to;
   std::uint32_t n, k;
+  std::uint32_t base = 0;  ///< the index of from(0)
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t) const {
@@ -66,9 +67,10 @@ struct select_in_block {
                     choice const& kept) const {
     auto const out = to;
     auto const source = from;
+    auto const begin = base + first;
     team.for_each(kept.count, [=](std::uint32_t j) {
       auto const i = kept.list[j];
-      out.indices[place + j] = first + i;
+      out.indices[place + j] = begin + i;
       out.values[place + j] = element_cast<Out>(p[i]);
       if constexpr (Source::stores_residual) out.old[place + j] = source.old_residual(first + i);
     });
