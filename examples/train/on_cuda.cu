@@ -50,6 +50,9 @@ class cuda_exchange : public rank_exchange {
         comm_(raw_.get()),
         exchange_(exec_, comm_, t.tensors, pith::matrices(few_codec<pith::cuda_executor>(t.codec)), t.options),
         gradient_(exec_, exchange_.size()) {}
+  ~cuda_exchange() override {
+    if (comm_.is_aborted()) static_cast<void>(raw_.release());  // an abort has destroyed it
+  }
 
   /// Transfers overlap with the stream, so they have no separate time.
   phases all_reduce_mean(std::vector<float>& gradient) override {

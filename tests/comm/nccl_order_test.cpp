@@ -280,6 +280,22 @@ TEST_CASE("parts of a communicator share its stream") {
   });
 }
 
+TEST_CASE("an error of NCCL aborts the communicator and all its parts, and a call of each throws") {
+  pith::run_ranks(1, [](pith::thread_communicator threads) {
+    auto stream = CUstream_st();
+    auto* const raw = new ncclComm(threads);  // an abort deletes it
+    auto comm = pith::nccl_communicator(raw, &stream);
+    auto part = comm.split(0);
+    { auto const gone = comm.split(0); }
+    CHECK_NOTHROW(part.check());
+    raw->error = ncclInternalError;
+    CHECK_THROWS_WITH_AS(part.check(), "pith::nccl_communicator: an earlier call: an error of threads",
+                         pith::communication_error);
+    CHECK((comm.is_aborted() && part.is_aborted()));
+    CHECK_NOTHROW(comm.abort());
+  });
+}
+
 TEST_CASE("transfers on the executor's own stream are in its order") {
   pith::run_ranks(2, [](pith::thread_communicator threads) {
     auto stream = CUstream_st();

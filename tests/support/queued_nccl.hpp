@@ -58,6 +58,7 @@ struct ncclComm {
   support::mailbox& box(unsigned from, unsigned to) { return (*boxes[to])[from]; }
 
   pith::thread_communicator ranks;
+  ncclResult_t error = ncclSuccess;
 
  private:
   template <class T>

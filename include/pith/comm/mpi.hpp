@@ -30,6 +30,8 @@ namespace detail {
 /// `narrow_operation`.
 template <class T>
 MPI_Datatype mpi_type() {
+  static_assert(kind_of<T>() != element_kind::bytes,
+                "pith: MPI reduces elements of float, double, half, bfloat16, int32_t or int8_t");
   if constexpr (std::same_as<T, float>) return MPI_FLOAT;
   if constexpr (std::same_as<T, double>) return MPI_DOUBLE;
   if constexpr (std::same_as<T, std::int32_t>) return MPI_INT32_T;

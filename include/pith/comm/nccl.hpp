@@ -5,6 +5,7 @@
 #include <pith/comm/detail/arguments.hpp>
 #include <pith/comm/timeout.hpp>
 #include <pith/core/error.hpp>
+#include <pith/core/transfer.hpp>
 #include <pith/exec/detail/side_stream.hpp>
 
 #include <cuda_runtime_api.h>
@@ -19,6 +20,7 @@
 #include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace pith { inline namespace PITH_ABI {
 
@@ -66,6 +68,8 @@ namespace detail {
 
 template <class T>
 constexpr ncclDataType_t nccl_type() {
+  static_assert(kind_of<T>() != element_kind::bytes,
+                "pith: NCCL reduces elements of float, double, half, bfloat16, int32_t or int8_t");
   if constexpr (std::same_as<T, float>) return ncclFloat32;
   if constexpr (std::same_as<T, double>) return ncclFloat64;
   if constexpr (std::same_as<T, half>) return ncclFloat16;
@@ -82,6 +86,68 @@ concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& 
   { exec.stream() } -> std::convertible_to<cudaStream_t>;
 };
 
+/// An NCCL communicator, or null after it was aborted.
+struct nccl_handle {
+  nccl_handle(ncclComm_t raw, bool is_ours) : comm(raw), is_own(is_ours) {}
+  nccl_handle(nccl_handle const&) = delete;
+  ~nccl_handle() {
+    if (!is_own || comm == nullptr) return;
+    auto const has_failed = error() != ncclSuccess;
+    has_failed ? ncclCommAbort(comm) : ncclCommDestroy(comm);  // ncclCommDestroy waits for lost ranks
+  }
+
+  /// The asynchronous error, if there is one.
+  ncclResult_t error() const {
+    if (comm == nullptr) return ncclSuccess;
+    auto state = ncclSuccess;
+    auto const code = ncclCommGetAsyncError(comm, &state);
+    return code == ncclSuccess ? state : code;
+  }
+
+  ncclComm_t comm;
+  bool is_own;
+};
+
+/// What a communicator and the parts that split() makes of it share: the stream for transfers, and the list of all their
+/// NCCL communicators. If a rank is lost, a call of any of them may never end, so they are aborted together.
+class nccl_group {
+ public:
+  template <class... Stream>
+  explicit nccl_group(Stream... transfers) : transfers_(transfers...) {}
+
+  side_stream const& transfers() const { return transfers_; }
+
+  std::shared_ptr<nccl_handle> add(ncclComm_t comm, bool is_own) {
+    auto made = std::make_shared<nccl_handle>(comm, is_own);
+    std::erase_if(all_, [](auto const& h) { return h.expired(); });
+    all_.push_back(made);
+    return made;
+  }
+  /// The first asynchronous error of a communicator.
+  ncclResult_t error() const {
+    for (auto const& weak : all_) {
+      auto const of = weak.lock();
+      if (auto const code = of ? of->error() : ncclSuccess; code != ncclSuccess) return code;
+    }
+    return ncclSuccess;
+  }
+  /// Returns the first error of NCCL.
+  ncclResult_t abort() {
+    auto first = ncclSuccess;
+    for (auto const& weak : all_) {
+      auto const of = weak.lock();
+      if (!of || of->comm == nullptr) continue;
+      auto const code = ncclCommAbort(std::exchange(of->comm, nullptr));
+      if (first == ncclSuccess) first = code;
+    }
+    return first;
+  }
+
+ private:
+  side_stream transfers_;
+  std::vector<std::weak_ptr<nccl_handle>> all_;
+};
+
 }  // namespace detail
 
 /// A communicator on an `ncclComm_t` with `config.blocking` = 1, which is NCCL's default. NCCL must be version 2.18 or
@@ -89,7 +155,9 @@ concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& 
 /// time of the call. The transfer overlaps later work of the executor's stream until `wait()` is called on the
 /// transfer's request. Before this wait, the caller must not access the spans of the call.
 ///
-///   requires    the communicator's device is the current device; one thread at a time
+///   requires    the communicator's device is the current device; one thread at a time for a communicator and its parts.
+///               While that thread waits in a call of CUDA, another thread may call abort(). NCCL waits in abort(),
+///               and in the destructor of a part, until all CUDA graphs that captured its calls are destroyed
 ///   state       one stream for transfers. All ranks must run the calls of all their communicators in the same order,
 ///               so all communicators of a rank must share one stream. split() returns communicators that share the
 ///               stream. If a rank constructs several communicators, the caller passes the same stream to all
@@ -102,38 +170,28 @@ concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& 
 ///               overlaps the transfers of all tensor buckets, but needs events that make the exchange's stream wait
 ///               for the gradients
 ///   errors      communication_error for an error of the call, or for an asynchronous NCCL error since the last call.
-///               Only synchronize() detects a lost rank, by its timeout
+///               After an asynchronous error or a timeout, this communicator is aborted, and so are its parts, the
+///               communicator that split() divided, and the other parts of that. Only synchronize() detects a lost rank, by its timeout
 ///   owns        the NCCL communicator, if split() made it. An NCCL communicator that the caller passed must outlive
-///               this object
+///               this object. The caller destroys it, unless is_aborted()
 class nccl_communicator {
  public:
   explicit nccl_communicator(ncclComm_t comm)
-      : nccl_communicator(comm, false, std::make_shared<detail::side_stream const>()) {}
+      : nccl_communicator(comm, false, std::make_shared<detail::nccl_group>()) {}
   nccl_communicator(ncclComm_t comm, cudaStream_t transfers)
-      : nccl_communicator(comm, false, std::make_shared<detail::side_stream const>(transfers)) {}
-  nccl_communicator(nccl_communicator&& other) noexcept
-      : comm_(std::exchange(other.comm_, nullptr)),
-        is_own_(other.is_own_),
-        transfers_(std::move(other.transfers_)),
-        rank_(other.rank_),
-        size_(other.size_) {}
+      : nccl_communicator(comm, false, std::make_shared<detail::nccl_group>(transfers)) {}
+  nccl_communicator(nccl_communicator&&) noexcept = default;
   nccl_communicator& operator=(nccl_communicator&&) = delete;
-  ~nccl_communicator() {
-    if (!is_own_ || comm_ == nullptr) return;
-    auto state = ncclSuccess;
-    ncclCommGetAsyncError(comm_, &state);
-    state == ncclSuccess ? ncclCommDestroy(comm_) : ncclCommAbort(comm_);  // ncclCommDestroy waits for lost ranks
-  }
 
   unsigned rank() const { return rank_; }
   unsigned size() const { return size_; }
 
-  /// Throws if NCCL has reported an asynchronous error since the last call; does not wait for the device.
+  /// Throws if NCCL has reported an asynchronous error, also of a part; does not wait for the device.
   void check() const {
     require_usable();
-    auto state = ncclSuccess;
-    done(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError");
-    done(state, "an earlier call");
+    auto const code = group_->error();
+    if (code != ncclSuccess) static_cast<void>(group_->abort());
+    done(code, "an earlier call");
   }
 
   /// Waits on the host for all work of the executor's stream, including every transfer for which `wait()` was called.
@@ -151,18 +209,19 @@ class nccl_communicator {
     check();
   }
 
-  /// Ends the pending calls, so that streams do not wait for a lost rank. Every later call throws. `abort()` destroys
-  /// the NCCL communicator, so the caller must not destroy the NCCL communicator again.
+  /// Ends the pending calls of this communicator and of all others that it is connected with by split(), so that streams
+  /// do not wait for a lost rank. Every later call throws. `abort()` destroys the NCCL communicators, so the caller must
+  /// not destroy them again. Has no effect if they were aborted before.
   void abort() {
-    require_usable();
-    done(ncclCommAbort(std::exchange(comm_, nullptr)), "ncclCommAbort");
+    if (!is_aborted()) done(group_->abort(), "ncclCommAbort");
   }
+  bool is_aborted() const { return handle_ == nullptr || handle_->comm == nullptr; }
 
   template <detail::streamed E>
   nccl_request all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_gather(mine.size(), all.size());
     return call(exec, "ncclAllGather", [&](cudaStream_t stream) {
-      return ncclAllGather(mine.data(), all.data(), mine.size(), ncclUint8, comm_, stream);
+      return ncclAllGather(mine.data(), all.data(), mine.size(), ncclUint8, handle_->comm, stream);
     });
   }
 
@@ -183,8 +242,8 @@ class nccl_communicator {
   template <detail::streamed E, class T>
   nccl_request all_reduce(E const& exec, span<T, device_space> x, reduction how) {
     return call(exec, "ncclAllReduce", [&](cudaStream_t stream) {
-      return ncclAllReduce(x.data(), x.data(), x.size(), detail::nccl_type<T>(), detail::nccl_operation(how), comm_,
-                           stream);
+      return ncclAllReduce(x.data(), x.data(), x.size(), detail::nccl_type<T>(), detail::nccl_operation(how),
+                           handle_->comm, stream);
     });
   }
 
@@ -194,7 +253,7 @@ class nccl_communicator {
     arguments().reduce_scatter(mine.size(), part.size());
     return call(exec, "ncclReduceScatter", [&](cudaStream_t stream) {
       return ncclReduceScatter(mine.data(), part.data(), part.size(), detail::nccl_type<T>(),
-                               detail::nccl_operation(how), comm_, stream);
+                               detail::nccl_operation(how), handle_->comm, stream);
     });
   }
 
@@ -202,7 +261,7 @@ class nccl_communicator {
   nccl_request broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
     arguments().peer("broadcast", "root", root);
     return call(exec, "ncclBroadcast", [&](cudaStream_t stream) {
-      return ncclBroadcast(x.data(), x.data(), x.size(), ncclUint8, static_cast<int>(root), comm_, stream);
+      return ncclBroadcast(x.data(), x.data(), x.size(), ncclUint8, static_cast<int>(root), handle_->comm, stream);
     });
   }
 
@@ -211,13 +270,14 @@ class nccl_communicator {
     detail::require(color <= most, "nccl_communicator::split: color must be at most 2^31 - 1, got ", color);
     ncclComm_t part = nullptr;
     check();
-    done(ncclCommSplit(comm_, static_cast<int>(color), static_cast<int>(rank_), &part, nullptr), "ncclCommSplit");
-    return nccl_communicator(part, true, transfers_);
+    done(ncclCommSplit(handle_->comm, static_cast<int>(color), static_cast<int>(rank_), &part, nullptr),
+         "ncclCommSplit");
+    return nccl_communicator(part, true, group_);
   }
 
  private:
-  nccl_communicator(ncclComm_t comm, bool is_own, std::shared_ptr<detail::side_stream const> transfers)
-      : comm_(comm), is_own_(is_own), transfers_(std::move(transfers)) {
+  nccl_communicator(ncclComm_t comm, bool is_own, std::shared_ptr<detail::nccl_group> group)
+      : group_(std::move(group)), handle_(group_->add(comm, is_own)) {
     int rank = 0, size = 0;
     done(ncclCommUserRank(comm, &rank), "ncclCommUserRank");
     done(ncclCommCount(comm, &size), "ncclCommCount");
@@ -234,7 +294,7 @@ class nccl_communicator {
   }
 
   void require_usable() const {
-    if (comm_ == nullptr)
+    if (is_aborted())
       throw communication_error("pith::nccl_communicator: the communicator was aborted: make another one");
   }
 
@@ -248,8 +308,8 @@ class nccl_communicator {
   template <class E, class F>
   nccl_request call(E const& exec, char const* what, F const& f) {
     check();
-    auto request = nccl_request(*transfers_, exec.stream());
-    done(f(transfers_->get()), what);
+    auto request = nccl_request(group_->transfers(), exec.stream());
+    done(f(group_->transfers().get()), what);
     return request;
   }
 
@@ -266,17 +326,17 @@ class nccl_communicator {
   }
 
   ncclResult_t swap(device_span<std::byte const> mine, unsigned to, device_span<std::byte> theirs, unsigned from) {
-    auto* const stream = transfers_->get();
+    auto* const stream = group_->transfers().get();
     auto code = ncclSuccess;
-    if (!mine.empty()) code = ncclSend(mine.data(), mine.size(), ncclUint8, static_cast<int>(to), comm_, stream);
+    if (!mine.empty())
+      code = ncclSend(mine.data(), mine.size(), ncclUint8, static_cast<int>(to), handle_->comm, stream);
     if (!theirs.empty() && code == ncclSuccess)
-      code = ncclRecv(theirs.data(), theirs.size(), ncclUint8, static_cast<int>(from), comm_, stream);
+      code = ncclRecv(theirs.data(), theirs.size(), ncclUint8, static_cast<int>(from), handle_->comm, stream);
     return code;
   }
 
-  ncclComm_t comm_;
-  bool is_own_;
-  std::shared_ptr<detail::side_stream const> transfers_;
+  std::shared_ptr<detail::nccl_group> group_;
+  std::shared_ptr<detail::nccl_handle> handle_;
   unsigned rank_ = 0, size_ = 0;
 };
 

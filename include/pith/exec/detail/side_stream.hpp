@@ -25,11 +25,11 @@ inline event_owner made_event() {
   return event_owner(event);
 }
 
-/// Returns false for "not ready", which is no failure: later calls must not read it as the last error. Throws for other
-/// errors.
+/// Returns false for "not ready", which is no failure: later calls must not read it as the last error. An earlier error
+/// of the caller's stays the last error. Throws for other errors.
 inline bool is_ready(cudaError_t status, char const* call) {
   if (status != cudaErrorNotReady) check_cuda(status, call);
-  static_cast<void>(cudaGetLastError());
+  if (cudaPeekAtLastError() == cudaErrorNotReady) static_cast<void>(cudaGetLastError());
   return status == cudaSuccess;
 }
 /// Return true if all work of a stream is done, or all work before an event. They must not be called during a capture.
