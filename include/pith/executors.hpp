@@ -2,4 +2,5 @@
 #pragma once
 
 #include <pith/exec/par.hpp>
+#include <pith/exec/self_test.hpp>
 #include <pith/exec/seq.hpp>

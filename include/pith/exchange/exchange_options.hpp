@@ -29,7 +29,7 @@ enum class verify : std::uint8_t {
                ///< replicated states, and needs two all-gathers, of 24 and of 8 bytes per rank
 };
 
-/// The options of a gradient_exchange. All options except `trace` and `is_recoverable` must be equal on all ranks.
+/// The options of a gradient_exchange. All options except `trace`, `is_recoverable` and `self_test` must be equal on all ranks.
 struct exchange_options {
   std::uint64_t seed = 0;
   gather gather_mode = gather::padded;
@@ -48,6 +48,8 @@ struct exchange_options {
   /// step. The exchange then stores two copies of all states, and copies all states in each step. A CUDA graph must not
   /// replay the steps of such an exchange.
   bool is_recoverable = false;
+  /// If true, the constructor tests random rounding on the executor (exec/self_test.hpp), once per process and device.
+  bool self_test = true;
 };
 
 }}  // namespace pith::PITH_ABI

@@ -18,6 +18,7 @@
 #include <pith/exchange/exchange_report.hpp>
 #include <pith/exchange/messages.hpp>
 #include <pith/exchange/traffic.hpp>
+#include <pith/exec/self_test.hpp>
 
 #include <chrono>
 #include <cmath>
@@ -79,6 +80,7 @@ class gradient_exchange {
                     " ranks, got ", comm.size());
     auto failure = std::exception_ptr();
     try {
+      if (options.self_test) detail::self_test_once(exec);
       engine_.reset(new engine(exec, comm, std::move(tensors), policy, options));
       require_weighable(codecs());
     } catch (...) {
@@ -243,6 +245,7 @@ class gradient_exchange {
     require_idle("rescale");
     detail::require(std::isfinite(static_cast<accum<In>>(factor)),
                     "gradient_exchange::rescale: factor must be finite in the type of residuals, got ", factor);
+    auto const environment = detail::default_float_environment();
     model().rescale(exec_, factor);
   }
 
@@ -268,6 +271,7 @@ class gradient_exchange {
   void change_alone(std::vector<codec_type> codecs) {
     require_idle("change_alone");
     require_codecs("change_alone", codecs);
+    auto const environment = detail::default_float_environment();
     auto next = engine_->pipeline.prepare(std::move(codecs));
     model().require_kept(next);
     engine_->pipeline.apply(std::move(next));
@@ -444,6 +448,7 @@ class gradient_exchange {
 
   /// Sets the codecs. `keeps_feedback` is false if the caller then imports all states, so that residuals may be lost.
   void change_to(std::vector<codec_type> codecs, bool keeps_feedback) {
+    auto const environment = detail::default_float_environment();
     auto next = std::optional<model_change>();
     auto words = std::vector<std::string>();
     auto failure = std::exception_ptr();

@@ -103,6 +103,11 @@ class cuda_executor {
     check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
+  int device_number() const {
+    int device = 0;
+    check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+    return device;
+  }
   /// True while a graph is being captured from the stream.
   bool is_capturing() const {
     auto status = cudaStreamCaptureStatusNone;

@@ -37,8 +37,8 @@ void require_same(C const& codec, shape const& dims, wire::header const& h, std:
   require_wire(h.codec == name, "open: the frame's codec must be ", name, ", got ", printable(h.codec));
   require_wire(h.element == kind_of<In>(), "open: the frame's elements must be ", name_of(kind_of<In>()), ", got ",
                name_of(h.element));
-  require_wire(h.dims == dims, "open: the frame's tensor must have ", dims.n, " elements in ", dims.rows, " rows, got ",
-               h.dims.n, " in ", h.dims.rows);
+  require_wire(h.dims.n == dims.n && h.dims.rows == dims.rows, "open: the frame's tensor must have ", dims.n,
+               " elements in ", dims.rows, " rows, got ", h.dims.n, " in ", h.dims.rows);
   auto const size = payload_bytes<In>(codec, dims);
   require_wire(h.payload_bytes == size, "open: the payload must have ", size, " bytes, got ", h.payload_bytes);
   require_wire(frame_bytes == h.bytes() + size, "open: the frame must have ", h.bytes() + size, " bytes, got ",
@@ -100,6 +100,7 @@ template <class In, executor E, class C>
 header open(E const& exec, C const& codec, span_on<E, std::byte const> frame,
             span_on<E, std::type_identity_t<In>> gradient, codec_state<In, C, E>& state, workspace_on<E>& ws) {
   detail::explain_frame<In, C, E>();
+  auto const environment = detail::default_float_environment();
   auto const& dims = state.dims();
   detail::require_values("wire::open", "gradient", dims.n, gradient);
   detail::require_aligned("wire::open", "frame", frame.data());

@@ -1,0 +1,94 @@
+// pith/exec/self_test.hpp — a test that random rounding works on the executor in use.
+#pragma once
+
+#include <pith/core/buffer.hpp>
+#include <pith/core/draws.hpp>
+#include <pith/core/error.hpp>
+#include <pith/core/executor.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <stdexcept>
+#include <vector>
+
+namespace pith { inline namespace PITH_ABI {
+
+namespace detail {
+
+/// Rounds the floats 1 + 2^-9, 1 + 2^-8 and 1 + 3 x 2^-9 at random to bfloat16. The result is 0x3f80, or 0x3f81 with the
+/// probabilities 1/4, 1/2 and 3/4. Octet i rounds float i mod 3.
+struct rounded_samples {
+  static constexpr std::uint64_t octets = 768, floats = 3, of_each = 8 * octets / floats;
+
+  std::uint64_t const* step;
+  std::uint16_t* to;
+
+  PITH_HD void operator()(std::uint64_t i) const {
+    auto const random = draws(encoding_id{.step = step, .seed = 0x5e1f7e57})(i);
+    auto const value = 0x3f800000u + (1 + static_cast<std::uint32_t>(i % floats)) * 0x4000u;
+    for (unsigned lane = 0; lane < 8; ++lane)
+      to[8 * i + lane] = static_cast<std::uint16_t>((value + random.lane(lane)) >> 16);
+  }
+};
+
+inline void require_rounding(std::vector<std::uint16_t> const& got) {
+  constexpr auto n = rounded_samples::of_each;
+  std::uint64_t const step = 0;
+  auto expected = std::vector<std::uint16_t>(got.size());
+  for (std::uint64_t i = 0; i < rounded_samples::octets; ++i) rounded_samples{&step, expected.data()}(i);
+  auto up = std::array<double, rounded_samples::floats>();
+  for (std::size_t i = 0; i < got.size(); ++i) up[i / 8 % rounded_samples::floats] += got[i] == 0x3f81 ? 1 : 0;
+  for (std::size_t j = 0; j < up.size(); ++j) {
+    auto const p = static_cast<double>(j + 1) / 4, mean = n * p, five_sigma = 5 * std::sqrt(mean * (1 - p));
+    if (std::abs(up[j] - mean) <= five_sigma) continue;
+    throw std::runtime_error(sentence("self_test: random rounding is biased on this executor: of ", n, " values, ",
+                                      mean - five_sigma, " to ", mean + five_sigma, " must be rounded up, got ",
+                                      up[j]));
+  }
+  auto const at = std::mismatch(got.begin(), got.end(), expected.begin()).first - got.begin();
+  if (got != expected)
+    throw std::runtime_error(sentence("self_test: random rounding on this executor must equal that of the host, got ",
+                                      got[static_cast<std::size_t>(at)], " in place of ",
+                                      expected[static_cast<std::size_t>(at)], " for value ", at));
+}
+
+}  // namespace detail
+
+/// Tests random rounding on an executor: 6,144 results are unbiased within five standard deviations, and equal those of
+/// the host. A gradient_exchange calls it in its constructor, once per process and device, unless
+/// exchange_options::self_test is false.
+///
+///   complexity  less than a millisecond; allocates 12 KiB on the executor
+///   errors      std::runtime_error if the results are wrong. Rank 0's bits then differ from those of other ranks, or
+///               means have a systematic error
+template <executor E>
+void self_test(E const& exec) {
+  auto const step = buffer<std::uint64_t, E>(exec, 1);
+  auto const results = buffer<std::uint16_t, E>(exec, 8 * detail::rounded_samples::octets);
+  exec.for_each_index(detail::rounded_samples::octets, detail::rounded_samples{step.data(), results.data()});
+  auto got = std::vector<std::uint16_t>(results.size());
+  exec.download(got.data(), results.data(), results.size_bytes());
+  detail::require_rounding(got);
+}
+
+namespace detail {
+
+/// Calls self_test for the first executor of this type and device.
+template <executor E>
+void self_test_once(E const& exec) {
+  static auto mutex = std::mutex();
+  static auto tested = std::vector<int>();
+  auto device = 0;
+  if constexpr (requires { exec.device_number(); }) device = exec.device_number();
+  auto const lock = std::scoped_lock(mutex);
+  if (std::ranges::find(tested, device) != tested.end()) return;
+  self_test(exec);
+  tested.push_back(device);
+}
+
+}  // namespace detail
+}}  // namespace pith::PITH_ABI
