@@ -223,4 +223,8 @@ TEST_CASE("the first of equally fast candidates is taken") {
   CHECK(pith::plan_exchange(four, {dense(100), dense(100)}, 8).candidate == 0);
   CHECK_THROWS_AS(pith::plan_exchange(four, {}), std::invalid_argument);
   CHECK_THROWS_AS(pith::plan_exchange(four, {dense(1)}, 0), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(pith::plan_exchange({2, {0, -1e-9}}, {dense(1)}),
+                       "pith::plan_exchange: a message must be finite and at least 0, got -1e-09",
+                       std::invalid_argument);
+  CHECK_THROWS_AS(pith::plan_exchange(four, {quantized(1, {{0, 1e-9}, {-1, 1e-9}})}), std::invalid_argument);
 }

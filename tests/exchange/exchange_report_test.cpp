@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <locale>
 #include <numeric>
 #include <sstream>
 #include <string>
@@ -303,6 +304,37 @@ TEST_CASE("a gain is the share that a measuring codec kept") {
   CHECK(exchange.report().total.gain() == 16.0 / 21);
   exchange.change({any(pith::error_feedback(pith::rated(pith::top_k(0.2)))).measuring({0.2}).at(0.2)});
   CHECK(std::isnan(exchange.report().total.gain()));
+}
+
+TEST_CASE("write_lines writes JSON to a stream that groups digits or writes hexadecimal numbers") {
+  struct grouping : std::numpunct<char> {
+    char do_thousands_sep() const override { return ','; }
+    std::string do_grouping() const override { return "\3"; }
+  };
+  auto report = pith::exchange_report();
+  report.buckets = 12000;
+  auto out = std::ostringstream();
+  out.imbue(std::locale(out.getloc(), new grouping));
+  out << std::hex;
+  pith::write_lines(out, report);
+  CHECK(out.str().starts_with(R"({"tensors":0,"buckets":12000,"elements":0,)"));
+}
+
+TEST_CASE("payloads that vary in size share the bytes that gather::exact sent") {
+  pith::run_ranks(2, [](pith::thread_communicator comm) {
+    auto const policy = [](pith::tensor_spec const& t) -> pith::any_codec<float> {
+      if (t.name == "fixed") return pith::qsgd<8>();
+      return pith::threshold(10);
+    };
+    auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"fixed", {1024}}, {"varying", {1024}}}, policy,
+                                               {.gather_mode = pith::gather::exact});
+    auto g = std::vector<float>(2048, 1);
+    exchange.all_reduce_mean(pith::span<float>(g));
+    auto const report = exchange.report();
+    CHECK(report.tensors[0].wire_bytes == 1024 + 8 * 4);
+    CHECK(report.tensors[1].wire_bytes > 0);
+    CHECK(report.tensors[1].wire_bytes < 100);
+  });
 }
 
 TEST_CASE("write_lines writes JSON, with null for values that are not finite") {

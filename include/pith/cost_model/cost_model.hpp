@@ -33,6 +33,10 @@ namespace detail {
 inline void require_cost(char const* call, char const* what, double cost) {
   require(0 <= cost && cost < HUGE_VAL, call, ": ", what, " must be finite and at least 0, got ", cost);
 }
+inline void require_costs(char const* call, char const* what, linear_cost const& costs) {
+  require_cost(call, what, costs.fixed);
+  require_cost(call, what, costs.each);
+}
 inline void require_growth(char const* call, measured_cost small, measured_cost large) {
   require(small.n >= 0 && small.n < large.n, call, ": small.n must be at least 0 and below large.n, got ", small.n,
           " and ", large.n);
@@ -118,7 +122,8 @@ inline void add_elements(exchange_work& work, transfer const& moves, unsigned al
 
 /// The work of one rank in a step that exchanges all tensors in one tensor bucket. For n elements and P ranks, an
 /// all-gather encodes n elements and decodes P n elements. `two_shot` encodes n + n / P elements and decodes 2 n
-/// elements. An all-reduce encodes n elements and decodes n elements.
+/// elements. An all-reduce encodes n elements and decodes n elements. For `ring` and `g_top_k`, the numbers are too large
+/// by up to the number of rounds: later rounds forward payloads, or merge entries.
 template <real In, executor E, detail::codec_policy_for<In, E> Policy>
 exchange_work work_of(E const&, std::vector<tensor_spec> const& tensors, Policy const& policy, unsigned ranks) {
   auto work = exchange_work();
@@ -208,6 +213,12 @@ inline exchange_choice plan_exchange(network const& net, std::vector<exchange_ca
   detail::require(!candidates.empty(), "plan_exchange: candidates must not be empty");
   detail::require(max_segments > 0, "plan_exchange: max_segments must be at least 1, got 0");
   detail::require_cost("plan_exchange", "hidden_seconds", hidden_seconds);
+  detail::require_costs("plan_exchange", "a message", net.message);
+  detail::require_costs("plan_exchange", "a message in a node", net.message_in_node);
+  for (auto const& c : candidates) {
+    detail::require_costs("plan_exchange", "encode", c.cost.encode);
+    detail::require_costs("plan_exchange", "decode", c.cost.decode);
+  }
   auto const seconds_of = [&](exchange_candidate const& c, unsigned segments) {
     auto const seconds = step_seconds(net, c, segments);
     detail::require_cost("plan_exchange", "the predicted seconds of a candidate", seconds);

@@ -56,15 +56,16 @@ using report_labels = std::vector<std::pair<std::string, std::int64_t>>;
 /// Writes one JSON object per line: {"tensor":name,"bucket":...} for each tensor, {"tensors":count,...} for the total.
 /// The fields are those of tensor_report, but times are in milliseconds. Values that were not measured are null.
 inline void write_lines(std::ostream& out, exchange_report const& report, report_labels const& labels = {}) {
-  auto begin = std::string("{");
+  auto begin = std::string("{"), lines = std::string();
   for (auto const& [name, value] : labels) begin += detail::text(detail::json_text(name), ':', value, ',');
   for (auto const& t : report.tensors) {
-    out << begin << "\"tensor\":" << detail::json_text(t.name) << ",\"bucket\":" << t.bucket << ','
-        << detail::json_fields(t) << "}\n";
+    lines += detail::text(begin, "\"tensor\":", detail::json_text(t.name), ",\"bucket\":", t.bucket, ',',
+                          detail::json_fields(t), "}\n");
   }
-  out << begin << "\"tensors\":" << report.tensors.size() << ",\"buckets\":" << report.buckets << ','
-      << detail::json_fields(report.total) << ",\"wait_ms\":" << detail::json_number(report.wait_seconds * 1e3)
-      << "}\n";
+  lines += detail::text(begin, "\"tensors\":", report.tensors.size(), ",\"buckets\":", report.buckets, ',',
+                        detail::json_fields(report.total),
+                        ",\"wait_ms\":", detail::json_number(report.wait_seconds * 1e3), "}\n");
+  out.write(lines.data(), static_cast<std::streamsize>(lines.size()));  // as `<<` with a locale may group digits
 }
 
 }}  // namespace pith::PITH_ABI

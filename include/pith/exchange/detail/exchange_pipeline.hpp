@@ -130,12 +130,9 @@ class exchange_pipeline {
   /// payloads' capacities.
   std::vector<double> wire_bytes() const {
     auto each = std::vector<double>(bytes_.size());
-    auto const used = used_share();
-    for (auto const& b : buckets_) {
-      for (auto const& r : b.plan().rounds()) {
-        for (auto const& g : r) add_wire_bytes(g, g.is_gathered() ? used : 1, each);
-      }
-    }
+    auto const varies = varying_tensors();
+    auto const used = used_share(varies);
+    for_each_group([&](auto const& g) { add_wire_bytes(g, used, varies, each); });
     return each;
   }
   /// The number of bytes that this rank passed to all-gathers in the last step. Before the first step, returns the
@@ -225,22 +222,43 @@ class exchange_pipeline {
     scratch_.grow(exec_, scratch + scratch_alignment);
     transfers_.reserve(transfers);
   }
-  /// The share that the last step sent of the capacities of payloads that vary in size. All other all-gathers send
-  /// equal numbers of bytes in every step.
-  double used_share() const {
+  /// Whether each tensor's payload varies in size.
+  std::vector<bool> varying_tensors() const {
+    auto varies = std::vector<bool>();
+    for (std::size_t i = 0; i < bytes_.size(); ++i)
+      varies.push_back(!counts_of<In>(tensors_.codecs()[i], tensors_.specs()[i].dims).empty());
+    return varies;
+  }
+  template <class F>
+  void for_each_group(F const& f) const {
+    for (auto const& b : buckets_) {
+      for (auto const& r : b.plan().rounds()) {
+        for (auto const& g : r) f(g);
+      }
+    }
+  }
+  /// The share that the last step sent of the capacities of payloads that vary in size. All other payloads have equal
+  /// numbers of bytes in every step.
+  double used_share(std::vector<bool> const& varies) const {
     std::size_t varying = 0;
-    for (auto const& b : buckets_) varying += b.plan().varying_bytes();
+    for_each_group([&](exchange_plan::group const& g) {
+      for (auto const& s : g.slots)
+        varying += g.is_gathered() && varies[s.tensor] ? align_up(s.bytes, section_alignment) : 0;
+    });
     auto const fixed = sent_bytes(transport::all_gather) - varying;
     return share(static_cast<double>(std::max(gathered_bytes_, fixed) - fixed), static_cast<double>(varying));
   }
-  static void add_wire_bytes(exchange_plan::group const& g, double factor, std::vector<double>& each) {
+  static void add_wire_bytes(exchange_plan::group const& g, double used, std::vector<bool> const& varies,
+                             std::vector<double>& each) {
     if (g.completes_mean()) return;  // messages_of(transport::all_reduce_mean) counts both transfers
     std::size_t all = 0;
     for (auto const& s : g.slots) all += align_up(s.bytes, section_alignment);
     auto const sent = messages_of(g.how, static_cast<double>(g.bytes), g.ranks, g.among);
-    auto const per_byte = factor * sent.count * share(sent.bytes, static_cast<double>(all));
-    for (auto const& s : g.slots)
-      each[s.tensor] += per_byte * static_cast<double>(align_up(s.bytes, section_alignment));
+    auto const per_byte = sent.count * share(sent.bytes, static_cast<double>(all));
+    for (auto const& s : g.slots) {
+      auto const factor = g.is_gathered() && varies[s.tensor] ? used : 1;
+      each[s.tensor] += factor * per_byte * static_cast<double>(align_up(s.bytes, section_alignment));
+    }
   }
 
   void prepare() {

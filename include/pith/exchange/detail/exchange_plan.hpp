@@ -111,14 +111,6 @@ class exchange_plan {
     }
     return bytes;
   }
-  /// The number of bytes per step in all-gathers whose payloads can vary in size.
-  std::size_t varying_bytes() const {
-    std::size_t bytes = 0;
-    for (auto const& r : rounds_) {
-      for (auto const& g : r) bytes += g.is_gathered() ? g.bytes : 0;
-    }
-    return bytes;
-  }
 
  private:
   /// A mean takes two rounds: an all-to-all, after which each rank computes the mean of its part, and an all-gather of
