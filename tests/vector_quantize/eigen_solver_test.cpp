@@ -36,3 +36,15 @@ TEST_CASE("the spectrum is that of Jacobi's rotations, whatever the scale") {
 }
 
 TEST_CASE("a solver returns as many eigenvectors as its callback requests") { counts(householder_qr()); }
+
+TEST_CASE("small elements beside the diagonal count, and squares of small elements do not underflow") {
+  // The matrix has rank 1: the products of the entries of (1, 1, 2^-30).
+  auto const e = 0x1p-30;
+  auto const one = whole_spectrum(householder_qr(), {1, 1, e, 1, 1, e, e, e, e * e}, 3);
+  CHECK(std::abs(one.values[1]) <= 3 * 20 * 0x1p-53 * 2);
+  CHECK(std::abs(one.values[2]) <= 3 * 20 * 0x1p-53 * 2);
+  CHECK(std::abs(one.vectors[2] / one.vectors[0] - e) <= 20 * 0x1p-53);
+  auto const tiny = 1e-171;
+  auto const all = whole_spectrum(householder_qr(), {1, 0, 0, 0, 0, 1, tiny, tiny, 0, tiny, 1, 0, 0, tiny, 0, 1}, 4);
+  for (auto const v : all.vectors) CHECK(std::isfinite(v));
+}

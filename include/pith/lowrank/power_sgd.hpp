@@ -39,8 +39,9 @@ enum class factor_format : std::uint8_t {
 ///   emits       (rows + columns) r values of accum<In>: P, then Q', row-major
 ///   requires    rank >= 1, 1 <= min_rate < infinity; a matrix shape, in which `rows` divides n
 ///               (std::invalid_argument). If all magnitudes are below the largest number of accum<In> divided by 5
-///               ranks max(rows, columns), P and Q' are finite. Larger elements may make the mean NaN. Magnitudes below
-///               2^-100 (for double, 2^-960) lose digits
+///               ranks max(rows, columns), P and Q' are finite. With a warm start, the limit is up to 2^28 times
+///               smaller, and Q' may hold elements up to 2^30. Larger elements may make the mean NaN. Magnitudes below
+///               2^-100 (for double, 2^-960) lose digits, with a warm start below 2^-70 (2^-930)
 ///   state       replicated: P and Q. No state in a chain
 ///   complexity  4 r flop per element to encode, and 6 r flop per element in an exchange, in double; reads M twice;
 ///               scratch memory of n / 8 bytes, plus 8 r bytes per row and per column

@@ -160,9 +160,9 @@ struct qsgd_rule {
 ///               default is 128)
 ///   complexity  16 random bits per element
 ///   on NaN      a bucket decodes to NaN if it contains NaN or infinity
-///   properties  unbiased up to 2^-16 of a level; omega = min(b / (4 s^2), sqrt(b) / s) for b elements per bucket and s
-///               levels; reproducible. For double, qsgd is reproducible only if sums are compiled without fused
-///               multiply-add, because squares are inexact
+///   properties  unbiased up to 2^-16 of a level plus 2^-23 of the element; omega = min(b / (4 s^2), sqrt(b) / s) for b
+///               elements per bucket and s levels; reproducible. For double, qsgd is reproducible only if sums are
+///               compiled without fused multiply-add, because squares are inexact
 ///   reference   Alistarh, Grubic, Li, Tomioka and Vojnovic, QSGD, NeurIPS 2017, but without entropy coding
 template <int Bits>
 class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {

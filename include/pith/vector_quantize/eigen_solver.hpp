@@ -75,15 +75,20 @@ class tridiagonal {
   double* row(std::size_t k) { return a_.data() + k * n_; }
 
   /// Reflects the elements of row k after the diagonal, so that only the first of these elements is nonzero. Stores the
-  /// vector v of the reflection in place of these elements.
+  /// vector v of the reflection in place of these elements. First divides them by a power of two, so that their squares
+  /// do not underflow. The direction of v is that of the reflection.
   void reflect(std::size_t k, double* product) {
     auto* const v = row(k) + k + 1;
     auto const size = n_ - k - 1;
     beside[k] = v[0];
-    auto const length = std::sqrt(dot(v, v, size));
-    if (size == 1 || length == std::abs(v[0])) return;
-    beside[k] = v[0] > 0 ? -length : length;
-    v[0] -= beside[k];
+    if (std::all_of(v + 1, v + size, [](double x) { return x == 0; })) return;
+    auto const largest =
+        std::abs(*std::max_element(v, v + size, [](double a, double b) { return std::abs(a) < std::abs(b); }));
+    auto const exponent = std::ilogb(largest);
+    for (std::size_t i = 0; i < size; ++i) v[i] = std::ldexp(v[i], -exponent);
+    auto const length = std::sqrt(dot(v, v, size)), end = v[0] > 0 ? -length : length;
+    beside[k] = std::ldexp(end, exponent);
+    v[0] -= end;
     scale_[k] = 2 / dot(v, v, size);
     std::fill_n(product, size, 0.0);
     for (std::size_t j = 0; j < size; ++j) add_multiple(scale_[k] * v[j], row(k + 1 + j) + k + 1, product, size);

@@ -134,10 +134,10 @@ struct random_words {
 ///   complexity  2^(Bits + 1) flop per element to encode
 ///   on NaN      a NaN or infinity makes its run NaN, and so does a length that overflows. Doubles are rounded to
 ///               floats, so that those below 1e-45 become 0 and those above 3.4e38 become infinite
-///   properties  unbiased up to 2^-22. omega = K |G^-1| - 1, where |G^-1| is the largest row sum of magnitudes. For a
-///               run, E|a c - x|^2 = a^2 - |x|^2, and a^2 <= K |G^-1| |x|^2. omega is w - 1 if the codewords are evenly
-///               spread, so that G is K / w times the identity. With infinitely many evenly spread codewords, the
-///               relative squared error is 2 w / pi - 1
+///   properties  unbiased up to 2^-22 times the largest entry of G^-1, if that is above 1. omega = K |G^-1| - 1, where
+///               |G^-1| is the largest row sum of magnitudes. For a run, E|a c - x|^2 = a^2 - |x|^2, and a^2 <= K
+///               |G^-1| |x|^2. omega is w - 1 if the codewords are evenly spread, so that G is K / w times the
+///               identity. With infinitely many evenly spread codewords, the relative squared error is 2 w / pi - 1
 ///   reference   Gandikota, Kane, Maity and Mazumdar, vqSGD: Vector Quantized Stochastic Gradient Descent, AISTATS
 ///               2021. vqSGD sends points +- sqrt(w) e_i and |x|_2, with the relative squared error w - 1.
 ///               With `codebook::axes`, a is |x|_1, and the error is smaller than in vqSGD. Codebooks are from Dai et

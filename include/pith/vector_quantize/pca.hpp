@@ -85,8 +85,8 @@ struct slice_sink {
 /// part of mu that z cannot represent.
 ///
 ///   emits       d values of accum<In> for each of ceil(n / K) slices; the last slice is padded with zeros
-///   requires    a basis that is equal on all ranks, with a slice order for n elements, and with one mean or one mean
-///               per slice (std::invalid_argument)
+///   requires    slices whose norm is below the largest number of accum<In>; a basis that is equal on all ranks, with a
+///               slice order for n elements, and with one mean or one mean per slice (std::invalid_argument)
 ///   state       U in double, and (1 - U U^T) mu in accum<In>. Both are computed from the basis and are not saved
 ///   complexity  2 d flop per element to encode and to decode, in double; scratch memory of 8 d bytes per slice. If
 ///               slices are not contiguous in accum<In>, or the last slice is incomplete, one pass copies the slices to

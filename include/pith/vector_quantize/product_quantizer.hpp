@@ -78,7 +78,8 @@ struct nearest_words {
 ///   complexity  one pass for s, and 2^(Bits + 1) flop per element to encode; scratch memory of one double per 16,384
 ///               elements
 ///   on NaN      a NaN or infinity makes the whole tensor NaN on all ranks. Doubles are rounded to floats, so that
-///               those below 1e-45 become 0 and those above 3.4e38 become infinite
+///               those below 1e-45 become 0 and those above 3.4e38 become infinite. A codeword times the scale may
+///               exceed the largest float where the element does not
 ///   properties  reproducible. There is no delta and no omega, because the error depends on how well the codebook fits
 ///               x. So error feedback requires `unverified`. On the samples to which the codebook was fitted, the
 ///               relative squared error is the distortion that `fit_codebook` returns
