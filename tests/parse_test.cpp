@@ -83,6 +83,8 @@ TEST_CASE("the name of a parsed codec equals its text and can be parsed again") 
                            "qsgd<4>(3,64,max)",
                            "qsgd<10>(256,128)",
                            "top_k(0.01)",
+                           "top_k(0.01,elias_fano)",
+                           "chunk_top_k(64,4096)",
                            "threshold(0.01)",
                            "threshold(0.01,0.1)",
                            "threshold(0.01,0.1,dense)",
@@ -176,6 +178,7 @@ TEST_CASE("blanks and defaults may be written or not") {
   CHECK(name_of("power_sgd(4, 2)") == "power_sgd(4)");
   CHECK(name_of("ef(scaled_sign, residual)") == "ef(scaled_sign)");
   CHECK(name_of("rated(top_k(0.1), 1)") == "rated(top_k(0.1))");
+  CHECK(name_of("ef(top_k(0.1),residual(0.5))") == "ef(top_k(0.1),residual(0.5,1))");
   CHECK(name_of("bypass(top_k(0.1))") == "bypass(top_k(0.1),1024)");
   CHECK(name_of("ef(scaled_sign, signum_momentum)") == "ef(scaled_sign,signum_momentum(0.9))");
   CHECK(name_of("ef(top_k(0.1), momentum_correction)") == "ef(top_k(0.1),momentum_correction(0.9))");
@@ -203,6 +206,8 @@ TEST_CASE("capabilities of parsed codecs are those of their types") {
     CHECK(pith::payload_bytes<float>(typed, dims) == pith::payload_bytes<float>(pith::parse<float>(text), dims));
   };
   same(pith::top_k(0.1) | pith::qsgd<8>(), "top_k(0.1)|qsgd<8>");
+  same(pith::top_k(0.1, pith::elias_fano()) | pith::qsgd<8>(), "top_k(0.1,elias_fano)|qsgd<8>");
+  same(pith::chunk_top_k(2, 16) | pith::qsgd<8>(), "chunk_top_k(2,16)|qsgd<8>");
   same(pith::random_k(0.1, unbiased) | pith::qsgd<8>(), "random_k(0.1,unbiased)|qsgd<8>");
   same(pith::random_k(0.1) | pith::cast<pith::half>(), "random_k(0.1)|cast<half>");
   same(pith::top_k(0.1) | pith::scaled_sign(), "top_k(0.1)|scaled_sign");
@@ -345,7 +350,8 @@ TEST_CASE("parse refuses invalid text with an error that states the expected and
   refuses("sidco(0.1,gamma,40)", "sidco: stages must be at most 32, got 40");
   refuses("redsync(2)", "redsync: density must be in (0, 1], got 2");
   refuses("top_k(nan)", "top_k: density must be in (0, 1], got nan");
-  refuses("top_k", "top_k takes 1 argument, got \"top_k\"");
+  refuses("top_k", "top_k takes 1 to 2 arguments, got \"top_k\"");
+  refuses("top_k(0.1,elias)", "expected packed_indices or elias_fano in \"top_k(0.1,elias)\", got \"elias\"");
   refuses("hierarchical(qsgd<8>,identity,0)", "hierarchical: ranks_per_node must be at least 1, got 0");
   refuses("hierarchical(qsgd<8>,identity)", "hierarchical takes 3 arguments, got");
   refuses("power_sgd(0)", "power_sgd: rank must be at least 1, got 0");
@@ -363,10 +369,9 @@ TEST_CASE("parse refuses invalid text with an error that states the expected and
   refuses("rated(ef(top_k(0.1)))", "\"ef(top_k(0.1))\" is not a stage");
   refuses("top_k<77>(0.1)", "top_k takes no <77>, got \"top_k<77>(0.1)\"");
   refuses("ef<3>(top_k(0.1))", "ef takes no <3>");
-  refuses("ef(top_k(0.1),unverified,residual(0.5,1))", "ef takes 1 to 2 arguments");
-  refuses("ef(top_k(0.1),residual(0.5,1),rubbish)", "ef takes 1 to 2 arguments");
-  refuses("ef(top_k(0.1),twice)", "\"twice\" is not a feedback policy. ef takes (codec), (codec,policy) and");
-  refuses("ef(top_k(0.1),residual(0.5))", "residual takes 2 arguments, got \"residual(0.5)\"");
+  refuses("ef(top_k(0.1),unverified,residual(0.5,1))", "the last of three arguments of ef must be unverified, got");
+  refuses("ef(top_k(0.1),residual(0.5,1),rubbish)", "arguments of ef must be unverified, got \"rubbish\"");
+  refuses("ef(top_k(0.1),twice)", "\"twice\" is not a feedback policy. ef takes (codec), (codec,policy), (codec,un");
   refuses("ef(top_k(0.1),momentum_correction(0.5,often))",
           "an option of momentum_correction must be nesterov, unmasked, clip_norm(most) or clip_value(most), got "
           "\"often\"");
@@ -374,7 +379,8 @@ TEST_CASE("parse refuses invalid text with an error that states the expected and
           "momentum_correction takes each option once, got");
   refuses("ef(top_k(0.1),momentum_correction(0.5,nesterov,nesterov))",
           "momentum_correction takes each option once, got");
-  refuses("ef(top_k(0.1),momentum_correction(2))", "momentum_correction: momentum must be in [0, 1), got 2");
+  refuses("ef(top_k(0.1),momentum_correction(2))",
+          "momentum_correction: momentum must be in [0, 1), also as a float, got 2");
   refuses("ef(top_k(0.1),two_sided(scaled_sign,twice))", "\"twice\" is not a feedback policy");
   refuses("ef(top_k(0.1),two_sided(ef(scaled_sign)))", "\"ef(scaled_sign)\" is not a stage");
 }

@@ -36,7 +36,7 @@ HEADINGS = {
 
 # The word in place of a value: of the first pattern that is found in "header: expression". All other values are numbers.
 WORDS = [
-    (r"advice_for|or_else", ": *advice*"),
+    (r"advice_for|or_else|any_chain\.hpp: kind == ", ": *advice*"),
     (r"compress\.hpp: unit", " elements"),
     (r"empty\(\) \? \"no further line\"", "*line*"),
     (r"proposal\(", ": *proposal*."),
@@ -46,7 +46,7 @@ WORDS = [
     (r"most == 1 \?", " arguments"),
     (r"syntax\.hpp: others", ""),
     (r"syntax\.hpp: beyond", ""),
-    (r"syntax\.hpp: (at_<|arguments|word|digits|angle|text_?$)|t\.text", "*text*"),
+    (r"syntax\.hpp: (at_<|arguments|word|digits|angle|text_?$)|t\.text|parser\.hpp: t\.arguments", "*text*"),
     (r"syntax\.hpp: (expected|list|what)", "*word*"),
     (r"gone_or_stuck", "*the ranks* are gone or stuck"),
     (r"(cudaGet|cublasGet|ncclGet)\w+|mpi_request\.hpp: text", "*the library's message*"),

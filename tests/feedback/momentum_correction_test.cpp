@@ -214,6 +214,8 @@ TEST_CASE("elements are cut off at a bound") {
   CHECK(clipped(clipping::value(2), {3, -4, 1, -2}) == std::vector<double>{2, -2, 1, -2});
   CHECK(clipped(clipping::value(2), {infinity, -infinity}) == std::vector<double>{2, -2});
   CHECK(std::isnan(clipped(clipping::value(2), {not_a_number})[0]));
+  CHECK(clipped(clipping::value(1e-50), {1, -1}) == std::vector<double>{0x1p-149, -0x1p-149});
+  CHECK(clipped(clipping::value(1e50), {3e38, infinity}) == std::vector<double>{3e38f, 0x1.fffffep127});
 }
 
 TEST_CASE("momentum remembers the clipped gradient") {
@@ -240,7 +242,8 @@ TEST_CASE(
   CHECK(momentum_correction(0.5, {.nesterov = true, .masks = false, .clip = clipping::norm(1, 16)}).name() ==
         "momentum_correction(0.5,nesterov,unmasked,clip_norm(0.25))");
   CHECK(momentum_correction(0, {.clip = clipping::value(3)}).name() == "momentum_correction(0,clip_value(3))");
-  CHECK_THROWS_WITH_AS(momentum_correction(1), "pith::momentum_correction: momentum must be in [0, 1), got 1",
+  CHECK_THROWS_WITH_AS(momentum_correction(1),
+                       "pith::momentum_correction: momentum must be in [0, 1), also as a float, got 1",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(clipping::norm(0), "pith::clipping: most must be positive and finite, got 0",
                        std::invalid_argument);

@@ -274,6 +274,6 @@ TEST_CASE("names are texts, and arguments are checked") {
                        "pith::ef_sign: learning_rate must be in [1e-30, 1e30], got 0: skip the exchange in steps with "
                        "learning rate 0, which change no parameter",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(pith::signum_momentum(1), "pith::signum_momentum: beta must be in [0, 1), got 1",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(pith::signum_momentum(1),
+                       "pith::signum_momentum: beta must be in [0, 1), also as a float, got 1", std::invalid_argument);
 }

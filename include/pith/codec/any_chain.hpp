@@ -25,10 +25,14 @@ class any_chain : public codec_base {
 
   explicit any_chain(std::vector<any_stage<In, E>> stages) : stages_(std::move(stages)) {
     detail::require(!stages_.empty(), "any_chain: stages must not be empty");
+    detail::require(stages_.size() <= detail::max_stages, "any_chain: stages must have at most ", detail::max_stages,
+                    " entries, got ", stages_.size());
     for (std::size_t i = 0; i + 1 < stages_.size(); ++i) {
-      detail::require(stages_[i].output_kind() == kind_of<In>(), "any_chain: the stage before ", stages_[i + 1].name(),
-                      " must emit ", element_name<In>(), ", got ", stages_[i].name(),
-                      ": put sparsifiers before quantizers");
+      auto const kind = stages_[i].output_kind();
+      detail::require(kind == kind_of<In>(), "any_chain: the stage before ", stages_[i + 1].name(), " must emit ",
+                      element_name<In>(), ", got ", stages_[i].name(),
+                      kind == element_kind::bytes ? ": put sparsifiers before quantizers"
+                                                  : ": no stage can follow one that changes the element type");
     }
   }
 

@@ -31,6 +31,8 @@ namespace pith { inline namespace PITH_ABI {
 ///               last factor is the last stage's delta, or 1 - omega if it has no delta (Basu et al. 2019)
 template <class... S>
 class chain : public codec_base {
+  static_assert(sizeof...(S) <= detail::max_stages, "pith: a chain has at most 32 stages");
+
  public:
   using facets = ext::computed;
 

@@ -40,6 +40,10 @@ constexpr encoding_id shared(encoding_id id) {
   return id;
 }
 
+namespace detail {
+inline constexpr std::size_t max_stages = 32;  ///< of a chain: encoding_id::stage has 5 bits
+}
+
 constexpr encoding_id next_stage(encoding_id id) {
   ++id.stage;
   return id;

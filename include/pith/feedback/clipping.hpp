@@ -7,7 +7,9 @@
 #include <pith/core/detail/summation.hpp>
 #include <pith/core/error.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 namespace pith { inline namespace PITH_ABI {
@@ -89,11 +91,18 @@ class clipping {
     switch (rule_) {
       case rule::none: return cx.exec.for_each_index(cx.dims.n, detail::convert<A, In>{g, to});
       case rule::norm: return detail::clip_to_norm(cx.exec, cx.dims.n, g, to, most_, cx.ws);
-      case rule::value: return cx.exec.for_each_index(cx.dims.n, detail::clamp_to<A, In>{g, to, static_cast<A>(most_)});
+      case rule::value: return cx.exec.for_each_index(cx.dims.n, detail::clamp_to<A, In>{g, to, limit<A>()});
     }
   }
 
  private:
+  /// The limit as a number of A: at least the smallest positive one, and at most the largest finite one.
+  template <class A>
+  A limit() const {
+    constexpr double least = std::numeric_limits<A>::denorm_min(), largest = largest_finite<A>;
+    return static_cast<A>(std::clamp(most_, least, largest));
+  }
+
   enum class rule : std::uint8_t { none, norm, value };
 
   clipping(rule how, double most) : rule_(how), most_(most) {

@@ -28,12 +28,11 @@ namespace detail {
 template <class Methods>
 inline constexpr std::size_t count_of = std::tuple_size_v<std::remove_cvref_t<Methods>>;
 
-/// Constructs F() or F(beta, gamma), where F is residual or a class derived from it.
+/// Constructs F(), F(beta) or F(beta, gamma), where F is residual or a class derived from it.
 template <class F = residual<accumulated, chosen_weights>>
 F residual_from(syntax::term const& t) {
   if (!t.has(0)) return F();
-  t.takes(2, 2);
-  return F(t.number(0), t.number(1));
+  return t.has(1) ? F(t.number(0), t.number(1)) : F(t.number(0));
 }
 
 }  // namespace detail
@@ -118,11 +117,11 @@ any_feedback<In, E> parser<In, E, M>::policy(syntax::term const& t) {
   return detail::with_method<feedback, policies.size()>(
       M::policies, t, [&](auto const& one) { return feedback(one.make(t, parser())); },
       [&]() -> feedback {
-        throw std::invalid_argument(
-            detail::sentence("parse: \"", t.text, "\" is not a feedback policy",
-                             detail::proposal(t.name, policies, std::array<std::string_view, 1>{"unverified"}),
-                             " ef takes (codec), (codec,policy) and (codec,policy,unverified); policies are ",
-                             detail::listed(policies)));
+        throw std::invalid_argument(detail::sentence(
+            "parse: \"", t.text, "\" is not a feedback policy",
+            detail::proposal(t.name, policies, std::array<std::string_view, 1>{"unverified"}),
+            " ef takes (codec), (codec,policy), (codec,unverified) and (codec,policy,unverified); policies are ",
+            detail::listed(policies)));
       });
 }
 
@@ -143,7 +142,8 @@ any_codec<In, E> parser<In, E, M>::fed_back_by(syntax::pipeline const& p, F cons
 template <class In, class E, class M>
 any_codec<In, E> parser<In, E, M>::fed_back(syntax::term const& t) {
   auto const loose = t.arguments.back().text == "unverified" && t.arguments.size() > 1;
-  t.takes(1, loose ? 3 : 2);
+  detail::require(loose || !t.has(2), "parse: the last of three arguments of ef must be unverified, got \"",
+                  t.arguments.back().text, "\"");
   if (t.arguments.size() == (loose ? 2u : 1u)) return fed_back_by(t.arguments[0], residual(), loose);
   auto const& word = t.arguments[1].only();
   auto const is_residual = word.angle.empty() && word.is_plain("residual", 0, 2);
