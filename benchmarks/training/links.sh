@@ -151,6 +151,7 @@ gpt_whole() {
   local name=whole_gpt_$1
   gpt "${name}_block_int4_two_shot" "$1" --codec "ef(two_shot($int4,ef($int4)))"
   gpt "${name}_torch_bfloat16" "$1" --hook bf16
+  gpt "${name}_torch_dense" "$1" --hook none
 }
 
 # The learning rate is constant, so a codec that loses accuracy may train longer.
@@ -159,12 +160,13 @@ lstm_whole() {
   lstm "${name}_block_int4_two_shot" "$1" --codec "ef(two_shot($int4,ef($int4)))"
   lstm "${name}_top_k_1_qsgd8" "$1" --codec "ef($sparse)" --steps 2000
   lstm "${name}_mpi_bfloat16" "$1" --dense bfloat16
+  lstm "${name}_dense" "$1" --codec identity
 }
 
 # The factors of GraVAC's paper. A larger factor may need more steps to reach the loss of the smallest.
 lstm_adaptive() {
   local name=adaptive_lstm_$1
-  lstm "${name}_dense" "$1" --codec identity
+  lstm "whole_lstm_$1_dense" "$1" --codec identity  # also one of the whole trainings
   lstm "${name}_top_k_10x" "$1" --codec 'ef(top_k(0.1))'
   lstm "${name}_top_k_100x" "$1" --codec 'ef(top_k(0.01))' --steps 2000
   lstm "${name}_top_k_1000x" "$1" --codec 'ef(top_k(0.001))' --steps 2000

@@ -236,9 +236,10 @@ def step_of(losses_at, aim):
     return None
 
 
-def adaptive_table(results):
+def adaptive_table(results, link):
     """Until the last loss of top-k 10x: steps, bytes of one rank, and seconds over the link."""
-    runs = {n: rows_of(p) for n in ADAPTIVE if (p := results / f"adaptive_lstm_100mbit_{n}.csv").exists()}
+    paths = {n: results / f"{'whole' if n == 'dense' else 'adaptive'}_lstm_{link}_{n}.csv" for n in ADAPTIVE}
+    runs = {n: rows_of(path) for n, path in paths.items() if path.exists()}
     evaluated = {n: [row for row in rows if row["whole_validation_loss"]] for n, rows in runs.items()}
     aim = float(evaluated["top_k_10x"][-1]["whole_validation_loss"])
     yield "| exchange | steps to the loss of top-k 10x | MB sent until then | seconds until then | loss of step 1000 | loss of step 2000 |"
@@ -358,7 +359,8 @@ TABLES = {
     "links": lambda results: links_table(results, "gpt"),
     "lstm links": lambda results: links_table(results, "lstm"),
     "whole": whole_table,
-    "adaptive": adaptive_table,
+    "adaptive": lambda results: adaptive_table(results, "100mbit"),
+    "adaptive 1gbit": lambda results: adaptive_table(results, "1gbit"),
     "resnet": resnet_table,
     "resnet links": resnet_links_table,
     "grace": grace_table,
