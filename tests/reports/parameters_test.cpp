@@ -246,5 +246,9 @@ TEST_CASE("an argument of a cost model out of its range is refused with its name
   check_parameter({"large.seconds", not_negative, [](double v) { pith::fit_network(2, {1, 1}, {10, v}); }});
   check_parameter({"factor", any_positive, [](double v) { pith::faster({2, {1e-5, 1e-9}}, v); }});
   check_parameter({"hidden_seconds", not_negative, [](double v) { plan_with({2, {1e-5, 1e-9}}, v); }});
-  check_parameter({"predicted seconds", small_numbers, [](double v) { plan_with({2, {v, 0}}); }});
+  for (auto const v : {static_cast<double>(NAN), HUGE_VAL, -1.0}) {
+    CHECK_THROWS_WITH_AS(plan_with({2, {v, 0}}), doctest::Contains("a message must be finite and at least 0, got "),
+                         std::invalid_argument);
+  }
+  CHECK_THROWS_WITH_AS(plan_with({2, {huge, 0}}), doctest::Contains("predicted seconds"), std::invalid_argument);
 }
