@@ -93,6 +93,7 @@ probe() {
 int4='block_int<4>'
 int2='block_int<2>(32,clip)'
 sparse='top_k(0.01)|qsgd<8>'
+short='top_k(0.01,elias_fano)|qsgd<8>'
 
 # is_fast LINK : at 10 Mbit/s, a step with floats takes more than four seconds.
 is_fast() { [[ $1 != 10mbit* ]]; }
@@ -135,6 +136,7 @@ lstm_steps() {
   lstm "${name}_power_sgd_4_bfloat16_pairwise" "$1" "${few[@]}" --codec 'ef(power_sgd(4,2,bfloat16))' --pairwise
   lstm "${name}_power_sgd_16_bfloat16" "$1" "${few[@]}" --codec 'ef(power_sgd(16,2,bfloat16))'
   lstm "${name}_top_k_1_qsgd8" "$1" "${few[@]}" --codec "ef($sparse)"
+  lstm "${name}_top_k_1_elias_fano_qsgd8" "$1" "${few[@]}" --codec "ef($short)"
 }
 
 resnet_steps() {

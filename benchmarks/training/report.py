@@ -33,6 +33,7 @@ CODECS = {
     "top_k_10": "ef(top_k(0.1))",
     "top_k_1": "ef(top_k(0.01))",
     "top_k_1_qsgd8": "ef(top_k(0.01)|qsgd<8>)",
+    "top_k_1_elias_fano_qsgd8": "ef(top_k(0.01,elias_fano)|qsgd<8>)",
     "scaled_sign": "ef(scaled_sign)",
     "block_int2": "ef(block_int<2>(32,clip))",
     "block_int2_two_shot": "ef(two_shot(block_int<2>(32,clip),ef(block_int<2>(32,clip))))",
