@@ -109,8 +109,8 @@ struct ring_hops {
 /// the tensor. A rank communicates with only two ranks. While a segment of one half is transferred, a segment of the
 /// other half is decoded, added and encoded.
 ///
-///   requires    a C without state (std::invalid_argument); a communicator with send_recv. Segments begin at multiples of
-///               512 elements, so a smaller tensor has one segment. Each segment is encoded as a separate vector. So
+///   requires    a C without state (std::invalid_argument); a communicator with send_recv. Segments begin at multiples
+///               of 512 elements, so a smaller tensor has one segment. Each segment is encoded as a separate vector. So
 ///               quantizer buckets begin at its first element, a bucket size of 0 means one bucket per segment, and a
 ///               sparsifier computes k from the size of the segment
 ///   state       three payloads of the tensor, which a saved state omits

@@ -155,9 +155,9 @@ class nccl_group {
 /// time of the call. The transfer overlaps later work of the executor's stream until `wait()` is called on the
 /// transfer's request. Before this wait, the caller must not access the spans of the call.
 ///
-///   requires    the communicator's device is the current device; one thread at a time for a communicator and its parts.
-///               While that thread waits in a call of CUDA, another thread may call abort(). NCCL waits in abort(),
-///               and in the destructor of a part, until all CUDA graphs that captured its calls are destroyed
+///   requires    the communicator's device is the current device; one thread at a time for a communicator and its
+///               parts. While that thread waits in a call of CUDA, another thread may call abort(). NCCL waits in
+///               abort(), and in the destructor of a part, until all CUDA graphs that captured its calls are destroyed
 ///   state       one stream for transfers. All ranks must run the calls of all their communicators in the same order,
 ///               so all communicators of a rank must share one stream. split() returns communicators that share the
 ///               stream. If a rank constructs several communicators, the caller passes the same stream to all
@@ -171,7 +171,8 @@ class nccl_group {
 ///               for the gradients
 ///   errors      communication_error for an error of the call, or for an asynchronous NCCL error since the last call.
 ///               After an asynchronous error or a timeout, this communicator is aborted, and so are its parts, the
-///               communicator that split() divided, and the other parts of that. Only synchronize() detects a lost rank, by its timeout
+///               communicator that split() divided, and the other parts of that. Only synchronize() detects a lost
+///               rank, by its timeout
 ///   owns        the NCCL communicator, if split() made it. An NCCL communicator that the caller passed must outlive
 ///               this object. The caller destroys it, unless is_aborted()
 class nccl_communicator {

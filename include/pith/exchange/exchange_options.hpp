@@ -29,7 +29,8 @@ enum class verify : std::uint8_t {
                ///< replicated states, and needs two all-gathers, of 24 and of 8 bytes per rank
 };
 
-/// The options of a gradient_exchange. All options except `trace`, `is_recoverable` and `self_test` must be equal on all ranks.
+/// The options of a gradient_exchange. All options except `trace`, `is_recoverable` and `self_test` must be equal on
+/// all ranks.
 struct exchange_options {
   std::uint64_t seed = 0;
   gather gather_mode = gather::padded;

@@ -16,10 +16,10 @@ struct traffic {
 
   constexpr std::size_t total() const { return gathered + summed + scattered + passed; }
 
-  /// The number of bytes that the rank's network interface sends with N ranks, if the collectives are
-  /// bandwidth-optimal and all transfers are among all ranks. The report of an exchange (`wire_bytes`) also counts
-  /// transfers within subgroups. The interface then sends N - 1 bytes per gathered byte, 2 (N - 1) / N bytes per summed byte, (N
-  /// - 1) / N bytes per scattered byte, and 1 byte per passed byte.
+  /// The number of bytes that the rank's network interface sends with N ranks, if the collectives are bandwidth-optimal
+  /// and all transfers are among all ranks. The report of an exchange (`wire_bytes`) also counts transfers within
+  /// subgroups. The interface then sends N - 1 bytes per gathered byte, 2 (N - 1) / N bytes per summed byte, (N - 1) /
+  /// N bytes per scattered byte, and 1 byte per passed byte.
   constexpr double sent(unsigned ranks) const {
     auto const others = ranks - 1.0;
     return others * static_cast<double>(gathered) + others / ranks * static_cast<double>(2 * summed + scattered) +

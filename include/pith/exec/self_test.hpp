@@ -62,9 +62,9 @@ inline void require_rounding(std::vector<std::uint16_t> const& got) {
 /// the host. A gradient_exchange calls it in its constructor, once per process and device, unless
 /// exchange_options::self_test is false.
 ///
-///   complexity  less than a millisecond; allocates 12 KiB on the executor
-///   errors      std::runtime_error if the results are wrong. Rank 0's bits then differ from those of other ranks, or
-///               means have a systematic error
+///   complexity  one kernel that draws 768 random blocks; waits for it; allocates 12 KiB on the executor
+///   errors      std::runtime_error if the results are wrong. Means would have a systematic error, or decoders that draw
+///               would decode other values on this executor than on others
 template <executor E>
 void self_test(E const& exec) {
   auto const step = buffer<std::uint64_t, E>(exec, 1);

@@ -94,7 +94,7 @@ class momentum_correction {
 
   explicit momentum_correction(double momentum = 0.9, momentum_options options = {})
       : momentum_(momentum), options_(options) {
-    detail::require(0 <= momentum && static_cast<float>(momentum) < 1,
+    detail::require(0 <= momentum && momentum < 1 && static_cast<float>(momentum) < 1,
                     "momentum_correction: momentum must be in [0, 1), also as a float, got ", momentum);
   }
 

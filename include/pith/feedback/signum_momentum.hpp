@@ -39,7 +39,7 @@ class signum_momentum {
   static constexpr bool is_memoryless = true;
 
   explicit signum_momentum(double beta = 0.9) : beta_(beta) {
-    detail::require(0 <= beta && static_cast<float>(beta) < 1,
+    detail::require(0 <= beta && beta < 1 && static_cast<float>(beta) < 1,
                     "signum_momentum: beta must be in [0, 1), also as a float, got ", beta);
   }
 

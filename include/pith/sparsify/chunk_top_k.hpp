@@ -4,6 +4,7 @@
 #include <pith/codec/capability.hpp>
 #include <pith/codec/stage.hpp>
 #include <pith/core/error.hpp>
+#include <pith/sparsify/detail/density.hpp>
 #include <pith/sparsify/detail/small_select.hpp>
 #include <pith/sparsify/elias_fano.hpp>
 #include <pith/sparsify/sparsifier.hpp>
@@ -68,8 +69,7 @@ class chunk_top_k : public sparsifier<chunk_top_k, elias_fano> {
 
   std::string name() const { return detail::text("chunk_top_k(", k_, ",", chunk_, ")"); }
   chunk_top_k at(double density) const {
-    detail::require(density > 0 && density <= 1, "chunk_top_k: density must be in (0, 1], got ", density);
-    return chunk_top_k(std::max(1u, static_cast<std::uint32_t>(density * chunk_)), chunk_);
+    return chunk_top_k(static_cast<std::uint32_t>(detail::density("chunk_top_k", density).of(chunk_)), chunk_);
   }
   std::uint64_t kept(std::uint64_t n) const { return n / chunk_ * k_ + kept_of_rest(n); }
   double delta(shape const& dims) const {
