@@ -36,7 +36,8 @@ struct rank_sum {
     auto* const sums = fast.sums;
     auto* const to = x + first;
     auto const* const own = values + first;
-    team.for_each(count, [=](std::uint32_t i) { sums[i] = factor.before * decoded(own[i]); });
+    // Like the sum of decoded payloads, the sum begins at 0, so that the sum of negative zeros is 0.
+    team.for_each(count, [=](std::uint32_t i) { sums[i] = factor.before * (accum<In>{0} + decoded(own[i])); });
     for (unsigned rank = 1; rank < ranks; ++rank) {
       auto const* const from = of_rank(rank) + first;
       team.for_each(count, [=](std::uint32_t i) { sums[i] += factor.before * decoded(from[i]); });
