@@ -225,7 +225,6 @@ class inspection {
     auto s = fresh();
     auto error = estimate();
     auto const directions = probes(x);
-    double jump = 0;
     auto off = std::vector<estimate>(directions.size());
     for (unsigned step = 0; step < steps(); ++step) {
       s.step();
@@ -233,14 +232,15 @@ class inspection {
       error.add(support::square(miss) / size);
       if constexpr (pith::promises_of<C>.unbiased) {
         for (std::size_t i = 0; i < off.size(); ++i) off[i].add(support::dot(miss, directions[i]));
-        for (auto const v : miss) jump = std::max(jump, std::abs(v));
+        for (auto const v : miss) largest_miss_ = std::max(largest_miss_, std::abs(v) / std::sqrt(size));
       }
     }
     against_claims(name, error);
     if constexpr (pith::promises_of<C>.unbiased) {
-      // An element may never have made a jump that it makes less than ten times in as many steps.
+      // In these steps, an element may not have made a rare jump, which other samples show. It makes the jump less than ten
+      // times in as many steps.
       for (auto const& o : off) {
-        auto const most = 5 * o.error() + 10 * jump / steps() + (how_.bias + rounding) * std::sqrt(size);
+        auto const most = 5 * o.error() + (10 * largest_miss_ / steps() + how_.bias + rounding) * std::sqrt(size);
         expect(std::abs(o.mean()) <= most, "biased on ", name, ": the mean is off by ", o.mean() / std::sqrt(size),
                " |x|, at most ", most / std::sqrt(size), " is chance");
       }
@@ -403,6 +403,7 @@ class inspection {
   pith::shape dims_;
   options how_;
   report report_;
+  double largest_miss_ = 0;  ///< the largest error of an element, divided by |x|
 };
 
 }  // namespace detail
