@@ -39,25 +39,52 @@ PITH_HD std::uint32_t const* sum_in_parts(Team const& team, prefix_memory& fast,
   return from;
 }
 
+/// prefix_sums() for a team of one thread. It does not compute the sums of all parts first, which would take most of
+/// the time of a short list.
+template <class Count, class Wants, class Visit>
+PITH_HD std::uint32_t prefix_sums_in_turn(std::uint32_t n, Count const& count, Wants const& wants, Visit const& visit) {
+  auto const size = part_size(n);
+  std::uint32_t before = 0;
+  for (std::uint32_t first = 0; first < n; first += size) {
+    auto const end = n - first < size ? n : first + size;
+    auto through = before;
+    for (auto i = first; i < end; ++i) through += count(i);
+    if (wants(before, through)) {
+      auto sum = before;
+      for (auto i = first; i < end; ++i) {
+        auto const own = count(i);
+        visit(i, sum, own);
+        sum += own;
+      }
+    }
+    before = through;
+  }
+  return before;
+}
+
 /// Calls visit(i, before, own) for i < n, where own = count(i), and `before` is the sum of count(0) .. count(i - 1).
 /// Skips a part of the list if wants(before, through) is false. In this call, `before` is the sum of all counts before
 /// the part, and `through` is this sum plus the counts of the part. Returns the sum of all counts.
 template <team Team, class Count, class Wants, class Visit>
 PITH_HD std::uint32_t prefix_sums(Team const& team, prefix_memory& fast, std::uint32_t n, Count const& count,
                                   Wants const& wants, Visit const& visit) {
-  auto const* const sums = sum_in_parts(team, fast, n, count);
-  auto const all = sums[sum_parts - 1];  // read before the last loop, because callers may then overwrite the memory
-  auto const size = part_size(n);
-  team.for_each(constant<sum_parts>(), [=](std::uint32_t j) {
-    auto before = j == 0 ? 0 : sums[j - 1];
-    if (!wants(before, sums[j])) return;
-    for (auto i = j * size; i < n && i < (j + 1) * size; ++i) {
-      auto const own = count(i);
-      visit(i, before, own);
-      before += own;
-    }
-  });
-  return all;
+  if constexpr (!Team::by_octets) {
+    return prefix_sums_in_turn(n, count, wants, visit);
+  } else {
+    auto const* const sums = sum_in_parts(team, fast, n, count);
+    auto const all = sums[sum_parts - 1];  // read before the last loop, because callers may then overwrite the memory
+    auto const size = part_size(n);
+    team.for_each(constant<sum_parts>(), [=](std::uint32_t j) {
+      auto before = j == 0 ? 0 : sums[j - 1];
+      if (!wants(before, sums[j])) return;
+      for (auto i = j * size; i < n && i < (j + 1) * size; ++i) {
+        auto const own = count(i);
+        visit(i, before, own);
+        before += own;
+      }
+    });
+    return all;
+  }
 }
 template <team Team, class Count, class Visit>
 PITH_HD std::uint32_t prefix_sums(Team const& team, prefix_memory& fast, std::uint32_t n, Count const& count,
