@@ -147,11 +147,18 @@ TEST_CASE("entries that the bitmap lacks become the last index") {
   CHECK(indices_on(threads(), n, k, zeros) == indices(k, 99999));
 }
 
-TEST_CASE("a bitmap of 2^32 bits is refused") {
-  CHECK(coder.side_bytes(0xffffffffu, 1u << 30) == std::size_t{1} << 29);  // four bits per index
-  CHECK_THROWS_WITH_AS(
-      coder.side_bytes(0xffffffffu, 0xffffffffu),
-      "pith::elias_fano: the bitmap must have at most 2^32 - 1 bits, got 8589934590: split the tensor, "
-      "or use packed_indices",
-      std::invalid_argument);
+TEST_CASE("a bitmap has at most 2^32 - 8 bits, so fields of nearly all indices are wider") {
+  constexpr std::uint64_t n = 0xffffffffu;
+  CHECK(coder.side_bytes(n, 1u << 30) == std::size_t{1} << 29);  // four bits per index
+  for (std::uint64_t const k : {n / 2, n / 2 + 1, n / 4 * 3, n - 9, n - 8}) {
+    auto best = ~std::uint64_t{0};
+    for (unsigned width = 0; width <= 32; ++width) {
+      if (k + ((n - 1) >> width) + 1 <= (std::uint64_t{1} << 32) - 8) best = std::min(best, bits_of(n, k, width));
+    }
+    CAPTURE(k);
+    CHECK(coder.side_bytes(n, k) == (best + 7) / 8);
+  }
+  CHECK_THROWS_WITH_AS(coder.side_bytes(n, n),
+                       "pith::elias_fano: k must be at most 2^32 - 9, got 4294967295: split the tensor",
+                       std::invalid_argument);
 }

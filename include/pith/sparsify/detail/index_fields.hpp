@@ -33,6 +33,20 @@ struct index_words {
     for (unsigned b = 0; 4 * w + b < size; ++b) word |= std::uint32_t{at[b]} << 8 * b;
     return word;
   }
+  /// Returns `bits` bits from bit `at` on. On a host, one load of 64 bits is faster than two aligned loads.
+  PITH_HD std::uint32_t field(std::uint64_t at, unsigned bits) const {
+#if !defined(__CUDA_ARCH__)
+    if (at / 8 + 8 <= size) {
+      std::uint64_t all;
+      __builtin_memcpy(&all, bytes + at / 8, 8);
+      return static_cast<std::uint32_t>(all >> at % 8) & low_mask(bits);
+    }
+#endif
+    auto const w = at / 32;
+    auto const shift = static_cast<unsigned>(at % 32);
+    std::uint64_t const above = shift + bits > 32 ? get(w + 1) : 0;
+    return bits == 0 ? 0 : static_cast<std::uint32_t>((get(w) | above << 32) >> shift) & low_mask(bits);
+  }
   PITH_HD void put(std::uint64_t w, std::uint32_t word) const {
     auto* const at = bytes + 4 * w;
     if (is_aligned(w)) {
@@ -76,30 +90,13 @@ struct pack_word_of_indices {
   }
 };
 
-struct unpack_octet_of_indices {
-  std::uint8_t const* bytes;
-  std::uint32_t* indices;
-  std::uint64_t k;
-  std::uint32_t last;
-  unsigned bits;
-  PITH_HD void operator()(std::uint64_t g) const {
-    auto* const to = indices + g * octet;
-    auto const count = static_cast<std::uint32_t>(octet_size(g, k));
-    unpack(bytes + g * bits, count, bits, to);
-    for (std::uint32_t i = 0; i < count; ++i) to[i] = to[i] < last ? to[i] : last;
-  }
-};
-
-struct unpack_one_index {
+struct unpack_index {
   index_words<std::uint8_t const> from;
   std::uint32_t* indices;
   std::uint32_t last;
   unsigned bits;
   PITH_HD void operator()(std::uint64_t i) const {
-    auto const at = i * bits, w = at / 32;
-    auto const shift = static_cast<unsigned>(at % 32);
-    std::uint64_t const above = shift + bits > 32 ? from.get(w + 1) : 0;
-    auto const index = static_cast<std::uint32_t>((from.get(w) | above << 32) >> shift) & low_mask(bits);
+    auto const index = from.field(i * bits, bits);
     indices[i] = index < last ? index : last;
   }
 };
@@ -119,11 +116,7 @@ void pack_fields(E const& exec, std::uint32_t const* indices, std::uint64_t k, u
 template <executor E>
 void unpack_fields(E const& exec, std::uint8_t const* bytes, std::uint64_t k, unsigned bits, std::uint32_t last,
                    std::uint32_t* indices) {
-  if constexpr (host_executor<E>) {
-    exec.for_each_index(octets(k), unpack_octet_of_indices{bytes, indices, k, last, bits});
-  } else {
-    exec.for_each_index(k, unpack_one_index{{bytes, field_bytes(k, bits)}, indices, last, bits});
-  }
+  exec.for_each_index(k, unpack_index{{bytes, field_bytes(k, bits)}, indices, last, bits});
 }
 
 }}}  // namespace pith::PITH_ABI::detail
