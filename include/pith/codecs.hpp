@@ -27,6 +27,7 @@
 #include <pith/quantize/summed_terngrad.hpp>
 #include <pith/quantize/terngrad.hpp>
 #include <pith/quantize/trits.hpp>
+#include <pith/quantize/two_magnitudes.hpp>
 #include <pith/sparsify/chunk_top_k.hpp>
 #include <pith/sparsify/elias_fano.hpp>
 #include <pith/sparsify/gaussian_k.hpp>
