@@ -5,6 +5,7 @@
 #include <pith/feedback/ef_sign.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/feedback/feedback.hpp>
+#include <pith/feedback/loco.hpp>
 #include <pith/feedback/mean_residual.hpp>
 #include <pith/feedback/momentum_correction.hpp>
 #include <pith/feedback/no_feedback.hpp>

@@ -4,12 +4,14 @@
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/ef_sign.hpp>
 #include <pith/feedback/error_feedback.hpp>
+#include <pith/feedback/loco.hpp>
 #include <pith/feedback/mean_residual.hpp>
 #include <pith/feedback/momentum_correction.hpp>
 #include <pith/feedback/no_feedback.hpp>
 #include <pith/feedback/own_residual.hpp>
 #include <pith/feedback/signum_momentum.hpp>
 #include <pith/feedback/two_sided.hpp>
+#include <pith/quantize/block_int.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 
 #include "../examples/own/clamped_residual.hpp"
@@ -25,6 +27,7 @@ void policies(F& f) {
     f.exchange(error_feedback(scaled_sign(), pith::residual(0.9, 0.5)), {n});
     f.exchange(error_feedback(scaled_sign(), pith::residual<pith::bfloat16>(0.9, 0.5)), {n});
     f.exchange(error_feedback(scaled_sign(), pith::own_residual()), {n});
+    f.exchange(error_feedback(pith::block_int<4>(), pith::loco(0.8, 2)), {n});
     f.exchange(error_feedback(scaled_sign(), pith::no_feedback()), {n});
     f.exchange(error_feedback(scaled_sign(), pith::ef_sign(0.1)), {n});
     f.exchange(error_feedback(scaled_sign(), pith::mean_residual(0.9, 0.5)), {n});

@@ -33,8 +33,8 @@ bool rounds(std::string_view form) { return std::ranges::find(rounding_forms, fo
 template <class... F>
 constexpr bool are_reproducible = (pith::reproducible<F> && ...);
 static_assert(
-    are_reproducible<pith::ef_sign, pith::ef21, pith::mean_residual, pith::momentum_correction, pith::no_feedback,
-                     pith::own_residual, pith::residual<pith::bfloat16>, pith::signum_momentum>);
+    are_reproducible<pith::ef_sign, pith::ef21, pith::loco, pith::mean_residual, pith::momentum_correction,
+                     pith::no_feedback, pith::own_residual, pith::residual<pith::bfloat16>, pith::signum_momentum>);
 
 template <class C>
 void print_row(std::string_view name, bool rounds_in_double = false) {

@@ -47,6 +47,7 @@ inline std::vector<codec_case> const codec_cases = {
     {.codec = "ef(top_k(0.2),residual<bfloat16>)", .waiting = {1}, .digits = 8},
     {"bypass(ef(top_k(0.3)),16)", {1}},
     {"ef(scaled_sign(8),own_residual)", {1}},
+    {"ef(scaled_sign(8),loco(0.5,0))", {1}},
     {"ef(scaled_sign(8),mean_residual)", {1}},
     {"ef(power_sgd(1))", {3}},
     {"ef(power_sgd(1,2,bfloat16))", {3}},

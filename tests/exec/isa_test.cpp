@@ -1,6 +1,7 @@
 // tests/exec/isa_test.cpp — loops for every instruction set that the CPU has make the same bytes.
 #include <pith/exec/par.hpp>
 #include <pith/exec/seq.hpp>
+#include <pith/feedback/loco.hpp>
 #include <pith/feedback/own_residual.hpp>
 
 #include <doctest/doctest.h>
@@ -53,6 +54,7 @@ TEST_CASE("every instruction set makes the same bytes of feedback step by step, 
   for (std::uint64_t const n : {1u, 513u, 20'003u}) {
     same(pith::error_feedback(pith::scaled_sign(), pith::own_residual()), {n});
     same(pith::error_feedback(pith::qsgd<8>(), pith::own_residual()), {n});
+    same(pith::error_feedback(pith::qsgd<8>(), pith::loco()), {n});
   }
 }
 

@@ -16,6 +16,7 @@
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/ef_sign.hpp>
 #include <pith/feedback/error_feedback.hpp>
+#include <pith/feedback/loco.hpp>
 #include <pith/feedback/mean_residual.hpp>
 #include <pith/feedback/momentum_correction.hpp>
 #include <pith/feedback/own_residual.hpp>
@@ -64,6 +65,7 @@ std::vector<codec_maker<In>> conserving_codecs() {
       [] { return error_feedback(power_sgd(2)); },
       [] { return error_feedback(power_sgd(1), own_residual()); },
       [] { return error_feedback(top_k(0.1), mean_residual()); },
+      [] { return error_feedback(scaled_sign(), loco(0.5, 0)); },
       [] { return error_feedback(top_k(0.1), ef_sign(0.25)); },
       [] { return error_feedback(top_k(0.1), momentum_correction(0)); },
       [] { return error_feedback(top_k(0.25), two_sided(scaled_sign())); },

@@ -3,6 +3,7 @@
 
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/ef_sign.hpp>
+#include <pith/feedback/loco.hpp>
 #include <pith/feedback/mean_residual.hpp>
 #include <pith/feedback/momentum_correction.hpp>
 #include <pith/feedback/no_feedback.hpp>
@@ -72,6 +73,11 @@ inline constexpr auto policy_methods = std::tuple(
     method("mean_residual", 0, 2, "the residual against the mean",
            {"ef(top_k(0.01),mean_residual)", "ef(scaled_sign,mean_residual(0.9,0.5))"},
            [](auto const& t, auto) { return detail::residual_from<mean_residual>(t); }),
+    method("loco", 0, 2, "a moving average of the compression error; loco(beta, period)",
+           {"ef(block_int<4>,loco(0.8,1024))"},
+           [](auto const& t, auto) {
+             return loco(t.has(0) ? t.number(0) : 0.8, t.template count<std::uint64_t>(1, 1024));
+           }),
     method("no_feedback", 0, 0, "no feedback", {"ef(top_k(0.01),no_feedback)"},
            [](auto const&, auto) { return no_feedback(); }),
     method("ef_sign(lr)", 1, 1, "a residual in units of the weights' step", {"ef(scaled_sign,ef_sign(0.02))"},
