@@ -1,6 +1,6 @@
 // examples/01_compress.cpp — one gradient through a composed codec with error feedback.
 //
-//   ef(top_k(0.01)|qsgd<8>) makes 40000 bytes 284
+//   ef(top_k(0.01)|qsgd<8>) makes 40000 bytes 220
 //   step 1: 100 of 10000 entries received, residual 0.99 of the gradient
 //   step 2: 100 of 10000 entries received, residual 1.97 of the gradient
 //   step 3: 100 of 10000 entries received, residual 2.93 of the gradient

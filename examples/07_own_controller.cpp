@@ -1,9 +1,9 @@
 // examples/07_own_controller.cpp — a user-defined controller: the fewest values with half of the gradient's energy.
 //
 //   step   1: density 1.0000,     0 bytes gathered and 40000 summed
-//   step 100: density 0.1250,  7192 bytes gathered and     0 summed
-//   step 200: density 0.1250,  7192 bytes gathered and     0 summed
-//   step 300: density 0.1250,  7192 bytes gathered and     0 summed
+//   step 100: density 0.1250,  5784 bytes gathered and     0 summed
+//   step 200: density 0.1250,  5784 bytes gathered and     0 summed
+//   step 300: density 0.1250,  5784 bytes gathered and     0 summed
 //
 // After each step all ranks have the same report of the kept energy, and so choose the same density for the next step.
 #include <pith/adaptor/rated.hpp>

@@ -83,7 +83,7 @@ TEST_CASE("the name of a parsed codec equals its text and can be parsed again") 
                            "qsgd<4>(3,64,max)",
                            "qsgd<10>(256,128)",
                            "top_k(0.01)",
-                           "top_k(0.01,elias_fano)",
+                           "top_k(0.01,packed_indices)",
                            "chunk_top_k(64,4096)",
                            "threshold(0.01)",
                            "threshold(0.01,0.1)",
@@ -119,6 +119,8 @@ TEST_CASE("the name of a parsed codec equals its text and can be parsed again") 
                            "mxint8(ceil)",
                            "nvfp4",
                            "nvfp4(four_or_six)",
+                           "two_magnitudes",
+                           "chunk_top_k(64,4096)|two_magnitudes(32)",
                            "eden<4>",
                            "eden<3>(64)",
                            "eden<8>(64,unbiased)",
@@ -145,6 +147,7 @@ TEST_CASE("the name of a parsed codec equals its text and can be parsed again") 
                            "ef(top_k(0.1),residual<bfloat16>)",
                            "ef(scaled_sign,residual<bfloat16>(0.9,1))",
                            "ef(power_sgd(2),own_residual)",
+                           "ef(block_int<4>,loco(0.8,1024))",
                            "ef(top_k(0.1),mean_residual(0.9,1))",
                            "ef(qsgd<2>,no_feedback)",
                            "ef(scaled_sign,ef_sign(0.1))",
@@ -206,7 +209,8 @@ TEST_CASE("capabilities of parsed codecs are those of their types") {
     CHECK(pith::payload_bytes<float>(typed, dims) == pith::payload_bytes<float>(pith::parse<float>(text), dims));
   };
   same(pith::top_k(0.1) | pith::qsgd<8>(), "top_k(0.1)|qsgd<8>");
-  same(pith::top_k(0.1, pith::elias_fano()) | pith::qsgd<8>(), "top_k(0.1,elias_fano)|qsgd<8>");
+  same(pith::top_k(0.1, pith::packed_indices()) | pith::qsgd<8>(), "top_k(0.1,packed_indices)|qsgd<8>");
+  same(pith::top_k(0.1), "top_k(0.1,elias_fano)");
   same(pith::chunk_top_k(2, 16) | pith::qsgd<8>(), "chunk_top_k(2,16)|qsgd<8>");
   same(pith::random_k(0.1, unbiased) | pith::qsgd<8>(), "random_k(0.1,unbiased)|qsgd<8>");
   same(pith::random_k(0.1) | pith::cast<pith::half>(), "random_k(0.1)|cast<half>");
@@ -349,9 +353,11 @@ TEST_CASE("parse refuses invalid text with an error that states the expected and
   refuses("sidco(0.1,normal)", "expected exponential, gamma or pareto in \"sidco(0.1,normal)\", got \"normal\"");
   refuses("sidco(0.1,gamma,40)", "sidco: stages must be at most 32, got 40");
   refuses("redsync(2)", "redsync: density must be in (0, 1], got 2");
+  refuses("two_magnitudes(12)", "two_magnitudes: bucket must be a multiple of 8 in [8, 8192], got 12");
+  refuses("ef(qsgd<8>,loco(1))", "loco: beta must be in [0, 1), got 1");
   refuses("top_k(nan)", "top_k: density must be in (0, 1], got nan");
   refuses("top_k", "top_k takes 1 to 2 arguments, got \"top_k\"");
-  refuses("top_k(0.1,elias)", "expected packed_indices or elias_fano in \"top_k(0.1,elias)\", got \"elias\"");
+  refuses("top_k(0.1,elias)", "expected elias_fano or packed_indices in \"top_k(0.1,elias)\", got \"elias\"");
   refuses("hierarchical(qsgd<8>,identity,0)", "hierarchical: ranks_per_node must be at least 1, got 0");
   refuses("hierarchical(qsgd<8>,identity)", "hierarchical takes 3 arguments, got");
   refuses("power_sgd(0)", "power_sgd: rank must be at least 1, got 0");

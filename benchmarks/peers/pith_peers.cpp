@@ -113,7 +113,7 @@ void add_methods(auto& to) {
   to.add("qsgd8", pith::qsgd<8>(), "buckets of 128; l2; 127 levels");
   to.add_fed_back("qsgd8", pith::qsgd<8>(), "fused feedback");
   to.add("int8", bench::nearest8(), "nearest of the largest / 127");
-  to.add("top_k", pith::top_k(density), "exact 1 %; packed indices");
+  to.add("top_k", pith::top_k(density), "exact 1 %; Elias-Fano indices");
   to.add_fed_back("top_k", pith::top_k(density), "fused feedback");
   to.add("random_k", pith::random_k(density), "1 % from strata; no indices");
   to.add("half", pith::cast<pith::half>(), "cast");

@@ -92,8 +92,8 @@ probe() {
 
 int4='block_int<4>'
 int2='block_int<2>(32,clip)'
-sparse='top_k(0.01)|qsgd<8>'
-short='top_k(0.01,elias_fano)|qsgd<8>'
+sparse='top_k(0.01,packed_indices)|qsgd<8>'
+short='top_k(0.01)|qsgd<8>'
 
 # is_fast LINK : at 10 Mbit/s, a step with floats takes more than four seconds.
 is_fast() { [[ $1 != 10mbit* ]]; }

@@ -80,7 +80,7 @@ gpt 1 power_sgd_4_bfloat16 'ef(power_sgd(4,2,bfloat16))'
 gpt 1 power_sgd_16_bfloat16 'ef(power_sgd(16,2,bfloat16))'
 gpt 1 top_k_1 'ef(top_k(0.01))'
 gpt 1 scaled_sign 'ef(scaled_sign)'
-gpt 1 top_k_1_qsgd8 'ef(top_k(0.01)|qsgd<8>)'
+gpt 1 top_k_1_qsgd8 'ef(top_k(0.01,packed_indices)|qsgd<8>)'
 gpt 1 top_k_10 'ef(top_k(0.1))'
 gpt 1 qsgd8 'two_shot(qsgd<8>)'
 gpt 1 block_int4_two_shot "ef(two_shot($int4,ef($int4)))"
@@ -101,7 +101,7 @@ done
 if [[ -n $text ]]; then
   lstm 1 dense identity
   lstm 1 bfloat16 'cast<bfloat16>'
-  lstm 1 top_k_1_qsgd8 'ef(top_k(0.01)|qsgd<8>)'
+  lstm 1 top_k_1_qsgd8 'ef(top_k(0.01,packed_indices)|qsgd<8>)'
   lstm 1 block_int4_two_shot "ef(two_shot($int4,ef($int4)))"
   lstm 1 power_sgd_4 'ef(power_sgd(4))'
   lstm 1 power_sgd_4_bfloat16 'ef(power_sgd(4,2,bfloat16))'
@@ -111,7 +111,7 @@ if [[ -n $text ]]; then
     lstm $seed dense identity
     lstm $seed bfloat16 'cast<bfloat16>'
     lstm $seed block_int4_two_shot "ef(two_shot($int4,ef($int4)))"
-    lstm $seed top_k_1_qsgd8 'ef(top_k(0.01)|qsgd<8>)'
+    lstm $seed top_k_1_qsgd8 'ef(top_k(0.01,packed_indices)|qsgd<8>)'
   done
 fi
 

@@ -67,7 +67,7 @@ TEST_CASE("the header is the format, the step, the identity and the checksum") {
   auto const payload = t.compress({1, 2, 3, 4});
   auto h = pith::detail::device_header();
   std::memcpy(&h, payload.data(), sizeof h);
-  CHECK(h.format == 'p');
+  CHECK(h.format == ('p' | 1 << 8));
   CHECK(h.step == 2);
   auto const name = (pith::digest() << "identity").value();
   auto const all = (pith::digest() << name << "float" << 4 << 1 << 0x5eed << 1 << 0).value();

@@ -55,13 +55,13 @@ T read(std::vector<std::byte> const& bytes, std::size_t at) {
 
 unsigned byte(std::vector<std::byte> const& bytes, std::size_t at) { return std::to_integer<unsigned>(bytes[at]); }
 
-auto const three = pith::top_k(0.5) | pith::identity() | pith::qsgd<8>();
+auto const three = pith::top_k(0.5, pith::packed_indices()) | pith::identity() | pith::qsgd<8>();
 
 }  // namespace
 
 TEST_CASE("top_k and scaled_sign of six numbers by hand") {
-  auto const codec = pith::top_k(0.5) | pith::scaled_sign();
-  auto t = trial<float, decltype(pith::top_k(0.5) | pith::scaled_sign())>(codec, {6});
+  auto const codec = pith::top_k(0.5, pith::packed_indices()) | pith::scaled_sign();
+  auto t = trial<float, std::remove_const_t<decltype(codec)>>(codec, {6});
   auto const payload = t.compress(of({1, -8, 2, 0, 4, 6}));
   // Kept: -8, 4, 6 at 1, 4, 5. Signs 0b001, padded to 8; indices of 3 bits 0b101'100'001, padded to 8; scale 18 / 3.
   REQUIRE(payload.size() == 20);

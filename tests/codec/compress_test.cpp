@@ -4,6 +4,7 @@
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
+#include <pith/sparsify/packed_indices.hpp>
 #include <pith/sparsify/random_k.hpp>
 #include <pith/sparsify/top_k.hpp>
 
@@ -178,7 +179,8 @@ TEST_CASE("a quantizer launches one or two programs beside the one that counts t
     CHECK(launched(error_feedback(pith::qsgd<8>()), n) == 2);
     CHECK(launched(error_feedback(pith::qsgd<8>(127, 0), pith::unverified), n) == 3);
     CHECK(launched(error_feedback(pith::scaled_sign()), n) == 3);
-    CHECK(launched(pith::top_k(0.01), n) == 11);
-    CHECK(launched(error_feedback(pith::top_k(0.01)), n) == 12);
+    CHECK(launched(pith::top_k(0.01), n) == 12);
+    CHECK(launched(pith::top_k(0.01, pith::packed_indices()), n) == 11);
+    CHECK(launched(error_feedback(pith::top_k(0.01)), n) == 13);
   }
 }

@@ -60,7 +60,7 @@ TEST_CASE("g_top_k on one rank equals top_k, and compress encodes the payload of
     for (auto const density : {1e-9, 0.1, 1.0}) {
       auto const x = narrow<float>(normal_vector(n, 5));
       auto one = group<float, pith::g_top_k>(pith::g_top_k(density), {n}, 1);
-      auto top = trial<float, pith::top_k<>>(pith::top_k(density), {n});
+      auto top = trial<float, pith::top_k<pith::packed_indices>>(pith::top_k(density, pith::packed_indices()), {n});
       CHECK(same_bytes(one.all_reduce({x})[0], top.roundtrip(x)));
       CHECK(same_bytes(trial<float, pith::g_top_k>(pith::g_top_k(density), {n}).compress(x), top.compress(x)));
     }

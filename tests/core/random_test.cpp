@@ -20,6 +20,10 @@ constexpr words philox(words c, std::array<std::uint32_t, 2> k) {
   return words_of(pith::philox4x32_10({{c[0], c[1], c[2], c[3]}}, {{k[0], k[1]}}));
 }
 
+constexpr words philox_7(words c, std::array<std::uint32_t, 2> k) {
+  return words_of(pith::philox4x32_7({{c[0], c[1], c[2], c[3]}}, {{k[0], k[1]}}));
+}
+
 constexpr std::uint32_t ones = 0xffffffffu;
 
 // Random123, kat_vectors.
@@ -27,6 +31,11 @@ static_assert(philox({}, {}) == words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00
 static_assert(philox({ones, ones, ones, ones}, {ones, ones}) == words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
 static_assert(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
               words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+static_assert(philox_7({}, {}) == words{0x5f6fb709, 0x0d893f64, 0x4f121f81, 0x4f730a48});
+static_assert(philox_7({ones, ones, ones, ones}, {ones, ones}) ==
+              words{0x5207ddc2, 0x45165e59, 0x4d8ee751, 0x8c52f662});
+static_assert(philox_7({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
+              words{0x4dfccaba, 0x190a87f0, 0xc47362ba, 0xb6b5242a});
 
 words draw(pith::encoding_id const& id, std::uint64_t block = 0) { return words_of(pith::draws(id)(block)); }
 
@@ -58,8 +67,13 @@ TEST_CASE("the counter holds block and tensor and step and rank and hop and stag
   std::uint64_t const step = 0xab12345678u;
   auto const id = pith::encoding_id{&step, 0x1122334455667788u, 8, 0xcdef01u, 0x2345, 5, 17};
   auto const block = (std::uint64_t{0x9a} << 32) + 6;
-  CHECK(draw(id, block) == philox({7, 0x9au | 0xcdef01u << 8, 0x12345678u, 0xabu | 0x2345u << 8 | 5u << 24 | 17u << 27},
-                                  {0x55667788u, 0x11223344u}));
+  auto const counter = words{7, 0x9au | 0xcdef01u << 8, 0x12345678u, 0xabu | 0x2345u << 8 | 5u << 24 | 17u << 27};
+  CHECK(draw(id, block) == philox_7(counter, {0x55667788u, 0x11223344u}));
+  auto earlier = id;
+  earlier.is_version_0 = true;
+  CHECK(draw(earlier, block) == draw(id, block));
+  CHECK(words_of(pith::versioned_draws(id)(block)) == draw(id, block));
+  CHECK(words_of(pith::versioned_draws(earlier)(block)) == philox(counter, {0x55667788u, 0x11223344u}));
 }
 
 TEST_CASE("every field of a call changes the draw and no two draws are alike") {

@@ -102,8 +102,8 @@ TEST_CASE("bytes and errors are those of the exchange") {
   auto const found = found_by({0, 0, 0, 0})[2];
   CHECK(found.candidates[0].wire_bytes == 6 * (20100 * 4 + 0) / 4.0);
   CHECK(found.candidates[0].error == 0);
-  // 200 values and indices of 15 bits, to multiples of 8 bytes, gathered; the vector in a sum.
-  CHECK(found.candidates[1].wire_bytes == 3 * (800 + 376) + 6 * 400 / 4.0);
+  // 200 values and indices of at most 2 + log2(100) bits, to multiples of 8 bytes, gathered; the vector in a sum.
+  CHECK(found.candidates[1].wire_bytes == 3 * (800 + 216) + 6 * 400 / 4.0);
   CHECK(found.candidates[1].error > 0);
   CHECK(found.candidates[1].error < 1);
   CHECK(found.candidates[2].encode_seconds > 0);

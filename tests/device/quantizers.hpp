@@ -14,6 +14,7 @@
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/stochastic_cast.hpp>
 #include <pith/quantize/trits.hpp>
+#include <pith/quantize/two_magnitudes.hpp>
 
 #include "../examples/own/nearest4.hpp"
 
@@ -40,6 +41,7 @@ void quantizers(F& f) {
     f.execute(pith::mxfp4(), {n});
     f.execute(pith::mxint8(), {n});
     f.execute(pith::nvfp4(), {n});
+    f.execute(pith::two_magnitudes(), {n});
     f.execute(pith::nvfp4(pith::options::four_or_six), {n});
     f.execute(pith::eden<4>(), {n});
     f.execute(pith::eden<1>(64, pith::scaling::unbiased), {n});

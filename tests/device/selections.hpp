@@ -4,7 +4,7 @@
 #include <pith/codec/chain.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/sparsify/chunk_top_k.hpp>
-#include <pith/sparsify/elias_fano.hpp>
+#include <pith/sparsify/packed_indices.hpp>
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
 
@@ -20,7 +20,7 @@ void selections(F& f) {
   for (std::uint64_t const n : {1u, 31u, 2047u, 20'011u}) {
     f.execute(pith::top_k(0.1), {n});
     f.execute(pith::top_k(0.4), {n});
-    f.execute(pith::top_k(0.1, pith::elias_fano()), {n});
+    f.execute(pith::top_k(0.1, pith::packed_indices()), {n});
     f.execute(pith::chunk_top_k(5, 300), {n});
     f.execute(pith::error_feedback(pith::chunk_top_k(64)), {n});
     f.execute(pith::threshold(1.5, 0.25), {n});

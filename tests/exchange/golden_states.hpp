@@ -1,4 +1,4 @@
-// tests/exchange/golden_states.hpp — the jobs whose states lie in tests/data/state/v2, one of each kind.
+// tests/exchange/golden_states.hpp — the jobs whose states lie in tests/data/state, one of each kind.
 #pragma once
 
 #include <pith/adaptor/rated.hpp>

@@ -1,6 +1,7 @@
-// tests/exchange/make_golden_states.cpp — writes the golden states of this format. Run by hand, once for a format:
+// tests/exchange/make_golden_states.cpp — writes the golden states of this format and wire version. Run by hand, once for
+// each. States that a new wire version does not change have one file.
 //
-//     make_golden_states tests/data/state/v2
+//     make_golden_states tests/data/state/v2_wire1
 #include <fstream>
 #include <stdexcept>
 #include <string>

@@ -30,11 +30,18 @@ namespace {
 
 using golden::state_bytes;
 
-state_bytes golden_state(std::string const& name) {
-  auto file = std::ifstream(std::string(PITH_TEST_DATA) + "/state/v2/" + name + ".state", std::ios::binary);
+/// A state that wire version 0 wrote.
+state_bytes first_state(std::string const& name, std::string const& folder = "v2") {
+  auto file = std::ifstream(std::string(PITH_TEST_DATA) + "/state/" + folder + "/" + name + ".state", std::ios::binary);
   auto const text = std::string(std::istreambuf_iterator<char>(file), {});
   auto const* const first = reinterpret_cast<std::byte const*>(text.data());
   return {first, first + text.size()};
+}
+
+/// The state that an equal job writes now. Wire version 1 changed random numbers and the bytes that l_greco counts.
+state_bytes golden_state(std::string const& name) {
+  auto const is_changed = name != "gradiveq";
+  return first_state(name, is_changed ? "v2_wire1" : "v2");
 }
 
 /// Puts bytes back on rank 1, by an equal exchange, which then saves them; other ranks put back their own.
@@ -118,6 +125,19 @@ TEST_CASE("golden states equal those that equal jobs save, except for the librar
       CHECK(std::ranges::equal(of_kept.states, of_made.states));
     }
     CHECK(of_version("0.1", put_back(ranks, steps, make, kept)) == of_version("0.1", made));
+  });
+}
+
+TEST_CASE("states of wire version 0 are read, and saved with the same bytes except for the library's version") {
+  auto again = golden::make_compressor();
+  auto const kept = first_state("compressor");
+  again.import_state(kept);
+  CHECK(of_version("0.1", again.export_state()) == of_version("0.1", kept));
+  golden::for_each_kind([](std::string const& name, unsigned ranks, unsigned steps, auto const& make) {
+    if (name == "adaptive_exchange") return;  // whose states have a version inside
+    CAPTURE(name);
+    auto const first = first_state(name);
+    CHECK(of_version("0.1", put_back(ranks, steps, make, first)) == of_version("0.1", first));
   });
 }
 

@@ -1,7 +1,7 @@
 // tests/frozen/print_rows.cpp — a program that prints the rows of codecs: small sizes of all elements, large of floats.
 // Append the rows of a new method:
 //
-//     print_rows 'qsgd<8>' 'ef(top_k(0.01)|qsgd<8>)' >> tests/data/frozen/rows.txt
+//     print_rows 'qsgd<8>' 'ef(top_k(0.01)|qsgd<8>)' >> tests/data/frozen/v1.txt
 //
 // A row is never edited.
 #include <iostream>

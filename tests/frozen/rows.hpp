@@ -1,4 +1,4 @@
-// tests/frozen/rows.hpp — digests of all bytes that a codec makes: rows of tests/data/frozen/rows.txt.
+// tests/frozen/rows.hpp — digests of all bytes that a codec makes: rows of tests/data/frozen.
 #pragma once
 
 #include <pith/collective/sharding.hpp>

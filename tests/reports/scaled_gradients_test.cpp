@@ -102,6 +102,7 @@ constexpr range_row range_rows[] = {
     {"ef(sign,unverified)", 0, 0, 0, 0, "the residual of a sign is not in units of the gradient"},
     {"cast<half>", 0, 0, 0, 0, "the range of half"},
     {"cast<bfloat16>", no_least, no_most, -100, 100, "the range of bfloat16"},
+    {"two_magnitudes", no_least, no_most, -100, 100, "the range of bfloat16"},
     {"block_int", no_least, 123, -100, 100, "scales are bfloat16, and are rounded up"},
     {"residual<bfloat16>", -83, 123, -100, 100, "the range of bfloat16"},
     {"mx", no_least, 123, -100, 100, "a block's scale is a power of two in [2^-127, 2^127]"},

@@ -16,7 +16,7 @@ TEST_CASE("strata begin at the quotients that a division gives") {
   for (auto const n : sizes) {
     for (auto const k : sizes) {
       auto const many = std::min<std::uint64_t>(k, 2048);
-      auto const of = pith::detail::strata{pith::draws({}), n, k};
+      auto const of = pith::detail::strata{pith::versioned_draws({}), n, k};
       for (auto const j : {std::uint64_t{0}, k / 7, k - many}) {
         if (k > n || j + many > k) continue;
         auto const start = of.from(j);
@@ -33,7 +33,7 @@ TEST_CASE("strata begin at the quotients that a division gives") {
 
 TEST_CASE("each draw is the start of the stratum plus its width times a random 32-bit fraction") {
   std::uint64_t const step = 5;
-  auto const of = pith::detail::strata{pith::draws({.step = &step, .seed = 3}), 1'000'003, 4'321};
+  auto const of = pith::detail::strata{pith::versioned_draws({.step = &step, .seed = 3}), 1'000'003, 4'321};
   auto to = pith::detail::drawn_strata<64>();
   for (std::uint64_t j = 0; j + 64 <= of.k; j += 61) {
     of.draw(pith::serial_team(), to, j, 64);

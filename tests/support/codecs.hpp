@@ -17,9 +17,10 @@
 #include <pith/quantize/sign.hpp>
 #include <pith/quantize/stochastic_cast.hpp>
 #include <pith/quantize/terngrad.hpp>
+#include <pith/quantize/two_magnitudes.hpp>
 #include <pith/sparsify/chunk_top_k.hpp>
-#include <pith/sparsify/elias_fano.hpp>
 #include <pith/sparsify/gaussian_k.hpp>
+#include <pith/sparsify/packed_indices.hpp>
 #include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>
 #include <pith/sparsify/redsync_mean.hpp>
@@ -50,6 +51,7 @@ void with_quantizers(std::uint64_t n, F const& f) {
   f(pith::mxfp4(), pith::shape{n});
   f(pith::mxint8(), pith::shape{n});
   f(pith::nvfp4(), pith::shape{n});
+  f(pith::two_magnitudes(), pith::shape{n});
   f(pith::eden<4>(), pith::shape{n});
   f(pith::qsgd<8>(), pith::shape{n});
   f(pith::qsgd<4>(5, 24), pith::shape{n});
@@ -80,7 +82,7 @@ template <class F>
 void with_sparsifiers(std::uint64_t n, F const& f) {
   using namespace pith::options;
   f(pith::top_k(0.01), pith::shape{n});
-  f(pith::top_k(0.01, pith::elias_fano()), pith::shape{n});
+  f(pith::top_k(0.01, pith::packed_indices()), pith::shape{n});
   f(pith::chunk_top_k(5, 300), pith::shape{n});
   f(pith::threshold(1.5, 0.25), pith::shape{n});
   f(pith::redsync(0.02), pith::shape{n});

@@ -64,8 +64,9 @@ struct thread_team {
              [&](std::uint32_t r) { lanes[stride * r] = pith::detail::merge_row<T>(width, f, r * width, merge); });
   }
 
-  void random(pith::draws const& from, std::uint64_t first, std::uint32_t octets, std::uint16_t* to) const {
-    for_each(octets, [&](std::uint32_t j) { pith::serial_team().random(pith::draws(from), first + j, 1, to + 8 * j); });
+  template <class Draws>
+  void random(Draws const& from, std::uint64_t first, std::uint32_t octets, std::uint16_t* to) const {
+    for_each(octets, [&](std::uint32_t j) { pith::serial_team().random(Draws(from), first + j, 1, to + 8 * j); });
   }
 
   template <class Count, class Keep>

@@ -28,9 +28,9 @@ def checksum(data):
     return total & M64
 
 
-def philox(counter, key):
+def philox(counter, key, rounds):
     c, k = list(counter), list(key)
-    for _ in range(10):
+    for _ in range(rounds):
         p, q = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
         c = [q >> 32 ^ c[1] ^ k[0], q & 0xFFFFFFFF, p >> 32 ^ c[3] ^ k[1], p & 0xFFFFFFFF]
         k = [k[0] + 0x9E3779B9 & 0xFFFFFFFF, k[1] + 0xBB67AE85 & 0xFFFFFFFF]
@@ -145,7 +145,7 @@ class Stage:
         self.word = self.name.partition("<")[0]
         self.n, self.rows, self.kind, self.head, self.place = n, rows, kind, head, place
         self.out_n, self.out_rows, self.out_kind, self.bits, self.side = n, rows, kind, 0, 0
-        self.scale_kind = 4 if self.word == "block_int" else 5 if self.word.startswith("mx") else accum(kind)
+        self.scale_kind = 4 if self.word in ("block_int", "two_magnitudes") else 5 if self.word.startswith("mx") else accum(kind)
         if self.word == "cast":
             self.out_kind = {"cast<half>": 3, "cast<bfloat16>": 4}[self.name]
         elif self.name == "one_bit":
@@ -159,6 +159,8 @@ class Stage:
             self.quantizer(8 if self.name == "eight_bit" else 1, int(self.arg(0, 0)))
         elif self.word in ("block_int", "eden"):
             self.quantizer(self.angle(8), int(self.arg(0, 128 if self.word == "block_int" else 256)))
+        elif self.name == "two_magnitudes":
+            self.quantizer(2, int(self.arg(0, 64)), 2)
         elif self.name.startswith("mx"):
             self.quantizer({"mxfp4": 4, "mxfp6": 6}.get(self.name, 8), 32)
         elif self.name == "nvfp4":
@@ -176,7 +178,7 @@ class Stage:
             self.block = int(self.arg(1, 64)) if self.name == "random_blocks" else 1
             self.sparsifier(float(self.args[0]), self.block)
             self.side = (self.out_n * self.width + 7) // 8 if self.name == "top_k" else 0
-            if self.args[1:] == ["elias_fano"]:
+            if self.has_bitmap():
                 self.bitmap_of(self.out_n)
         elif self.name == "threshold":
             self.sparsifier(float(self.arg(1, 1)))
@@ -244,7 +246,7 @@ class Stage:
             scales, m = read(self.scale_kind, side, len(side) // KINDS[self.scale_kind][1]), self.scales
             groups = [i % (self.n // self.rows) if self.args == ["column"] else i // self.bucket for i in range(self.n)]
             return [rounded(wide, self.meaning(s, scales[m * g : m * g + m])) for s, g in zip(values, groups)]
-        if self.name == "chunk_top_k" or self.args[1:] == ["elias_fano"]:
+        if self.has_bitmap():
             return self.scatter(self.marked(side, self.out_n), values)
         if self.name == "top_k":
             return self.scatter(self.indices(side, self.out_n), values)
@@ -271,6 +273,8 @@ class Stage:
             return (1 - 2 * high) * 2.0 ** (low - (109 if self.bits == 8 else 127)) if low else (0.0, math.nan)[high]
         if self.word == "stochastic_cast":
             return struct.unpack("<f", struct.pack("<I", symbol << 16))[0]
+        if self.name == "two_magnitudes":
+            return (1 - 2 * high) * scales[low]
         if self.name == "eight_bit":
             return (1 - 2 * high) * POINTS[low] * scales[0]
         if self.word == "eden":
@@ -299,6 +303,11 @@ class Stage:
         self.low = min(range(32), key=lambda w: (bits(w), w))
         self.side = (bits(self.low) + 7) // 8 if count else 0
 
+    def has_bitmap(self):
+        if self.name == "top_k":
+            return self.args[1:] == ([] if self.head["version"] else ["elias_fano"])
+        return self.name == "chunk_top_k"
+
     def marked(self, side, count):
         bitmap = int.from_bytes(side, "little") >> count * self.low
         places = [b for b in range(bitmap.bit_length()) if bitmap >> b & 1][:count]
@@ -325,7 +334,7 @@ class Stage:
         rank = self.head["rank"] if self.args[-1:] == ["own"] else 0xFFFF  # of what all ranks draw alike
         seed = self.head["seed"]
         return philox([low, high | tensor << 8, step & 0xFFFFFFFF, step >> 32 & 0xFF | rank << 8 | self.place << 27],
-                      [seed & 0xFFFFFFFF, seed >> 32])
+                      [seed & 0xFFFFFFFF, seed >> 32], 7 if self.head["version"] else 10)
 
     def product(self, values, wide):
         columns, r, x = self.n // self.rows, self.rank, []
@@ -364,7 +373,8 @@ def decode(text, kind, n, rows, head, payload):
     if name in ("bypass", "rated", "two_shot", "reduce_scatter", "ring", "hierarchical"):
         return decode(args[0], kind, n, rows, head, payload)
     if name in ("ok_top_k", "g_top_k"):
-        return decode(f"top_k({args[0]})", kind, n, rows, head, payload)
+        packed = f"top_k({args[0]},packed_indices)" if head["version"] else f"top_k({args[0]})"
+        return decode(packed, kind, n, rows, head, payload)
     if name == "checked":
         return decode(args[0], kind, n, rows, head, payload[16:])
     if name == "ef":
@@ -387,8 +397,8 @@ def read_frame(data):
     """The header of a frame, as a dictionary, and its payload; ValueError if it is not whole."""
     names = "magic version element r name_bytes tensor n rows step seed rank r r r payload_bytes payload_checksum"
     head = dict(zip(names.split(), struct.unpack_from("<4sHBBIIQQQQHHHHQQ", data)))
-    if head["magic"] != b"pith" or head["version"] != 0:
-        raise ValueError("no frame of version 0")
+    if head["magic"] != b"pith" or head["version"] > 1:
+        raise ValueError("no frame of version 0 or 1")
     size = 72 + -(-head["name_bytes"] // 8) * 8
     head["codec"] = data[72 : 72 + head["name_bytes"]].decode()
     payload = data[size + 8 :]

@@ -93,6 +93,19 @@ std::vector<std::byte> patched(std::vector<std::byte> frame, std::size_t at, int
   return frame;
 }
 
+/// A frame's header with another version and name, and the right checksum.
+std::vector<std::byte> header_with(std::vector<std::byte> const& frame, std::uint16_t version, std::string_view name) {
+  auto const name_bytes = static_cast<std::uint32_t>(name.size());
+  auto header = std::vector<std::byte>(pith::detail::header_bytes(name.size()));
+  std::copy_n(frame.begin(), sizeof(pith::detail::header_fields), header.begin());
+  std::memcpy(header.data() + 4, &version, sizeof version);
+  std::memcpy(header.data() + 8, &name_bytes, sizeof name_bytes);
+  std::memcpy(header.data() + sizeof(pith::detail::header_fields), name.data(), name.size());
+  auto const sum = pith::checksum({header.data(), header.size() - 8});
+  std::memcpy(header.data() + header.size() - 8, &sum, sizeof sum);
+  return header;
+}
+
 /// What is opened is what decompress gives.
 template <class In>
 void opens_what_was_sealed(any<In> const& codec) {
@@ -220,7 +233,7 @@ TEST_CASE("bytes that are no header are refused with this reason, even if their 
   d.refuses(flipped, "pith::wire::read_header: the header is damaged: its checksum must be ");
   d.refuses(patched(frame, 0, 'x'), "pith::wire::read_header: a frame must begin with \"pith\", got \"xith\"");
   d.refuses(patched(frame, 0, 7), "got \"?ith\"");
-  d.refuses(patched(frame, 4, 1), "pith::wire::read_header: the frame's version must be 0, got 1");
+  d.refuses(patched(frame, 4, 2), "pith::wire::read_header: the frame's version must be at most 1, got 2");
   d.refuses(patched(frame, 6, 0), "pith::wire::read_header: the element kind must be in [1, 4], got 0");
   d.refuses(patched(frame, 6, 5), "pith::wire::read_header: the element kind must be in [1, 4], got 5");
   d.refuses(patched(frame, 7, 2), "pith::wire::read_header: reserved bytes must be 0, got 2");
@@ -231,12 +244,48 @@ TEST_CASE("bytes that are no header are refused with this reason, even if their 
             "got ?[31m" + std::string(75, 'a') + "...");
 }
 
+TEST_CASE("a header of version 0 gives the codec's name in this version") {
+  struct renamed {
+    char const *in_version_0, *now;
+  };
+  auto const frame = desk<float>("identity", {100}).seal(gradient(100));
+  for (auto const& r :
+       {renamed{"qsgd<8>", "qsgd<8>"},
+        {"top_k(0.1)", "top_k(0.1,packed_indices)"},
+        {"top_k(0.1,elias_fano)", "top_k(0.1)"},
+        {"top_k(0.5)|top_k(0.25)|qsgd<4>", "top_k(0.5,packed_indices)|top_k(0.25,packed_indices)|qsgd<4>"},
+        {"ef(rated(top_k(0.2)|qsgd<8>,0.5))", "ef(rated(top_k(0.2,packed_indices)|qsgd<8>,0.5))"},
+        {"hierarchical(chunk_top_k(3,100),ef(top_k(0.2)),2)",
+         "hierarchical(chunk_top_k(3,100),ef(top_k(0.2,packed_indices)),2)"},
+        {"ok_top_k(0.2)", "ok_top_k(0.2)"}}) {
+    auto const header = header_with(frame, 0, r.in_version_0);
+    auto const h = wire::read_header(pith::span<std::byte const>(header));
+    CHECK(h.codec == r.now);
+    CHECK(h.frame_version == 0);
+    CHECK(h.bytes() == header.size());
+    auto copy = header;
+    CHECK_THROWS_WITH_AS(wire::write_header(h, pith::span<std::byte>(copy)),
+                         "pith::wire::write_header: frame_version must be 1, got 0", std::invalid_argument);
+    CHECK(copy == header);
+  }
+  for (auto const* odd : {"top_k(0.1,packed_indices)", "checked(qsgd<8>)"}) {
+    auto const header = header_with(frame, 0, odd);
+    CHECK_THROWS_WITH_AS(
+        wire::read_header(pith::span<std::byte const>(header)),
+        (std::string("pith::wire::read_header: the codec's name must be valid in a frame of version 0, got ") + odd)
+            .c_str(),
+        pith::wire_error);
+  }
+  auto const unclosed = header_with(frame, 0, "ef(top_k(0.1");
+  CHECK(wire::read_header(pith::span<std::byte const>(unclosed)).codec == "ef(top_k(0.1");
+}
+
 TEST_CASE("wrong use is refused before anything is written and does not begin a step") {
   auto d = desk<float>("top_k(0.1)", {100});
   auto room = std::vector<std::byte>(wire::frame_bytes<float>(d.codec, {100}) + 8, std::byte{0x77});
   auto const size = room.size() - 8;
   auto const x = gradient(100);
-  CHECK_THROWS_WITH_AS(d.seal(x, {room.data(), size - 1}), "pith::wire::seal: frame must have 145 bytes, got 144",
+  CHECK_THROWS_WITH_AS(d.seal(x, {room.data(), size - 1}), "pith::wire::seal: frame must have 143 bytes, got 142",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(d.seal(x, {room.data() + 1, size}),
                        "pith::wire::seal: frame must be aligned to 8 bytes, got an address 1 bytes off",

@@ -1,6 +1,8 @@
 // tests/wire/make_golden.cpp — writes the golden frames of this wire version. Run by hand, once for a stage:
 //
-//     make_golden tests/data/wire/v0
+//     make_golden DIRECTORY
+//
+// and copy the files of the stage to tests/data/wire/v1. This folder has no frames whose payloads are those of version 0.
 #include <pith/wire/frame.hpp>
 
 #include <algorithm>
@@ -83,7 +85,8 @@ int main(int count, char** arguments) {
                         {"top_k", "top_k(0.1)", {43}},
                         {"top_k_one", "top_k(0.5)", {1}},
                         {"chunk_top_k", "chunk_top_k(3,100)", {1043}},
-                        {"top_k_elias_fano", "top_k(0.1,elias_fano)", {1043}},
+                        {"top_k_long", "top_k(0.1)", {1043}},
+                        {"top_k_packed", "top_k(0.1,packed_indices)", {1043}},
                         {"random_k", "random_k(0.2)", {37}, 3},
                         {"threshold", "threshold(1)", {41}},
                         {"threshold_over", "threshold(0.5,0.1)", {50}},
@@ -125,6 +128,8 @@ int main(int count, char** arguments) {
                         {"nvfp4", "nvfp4", {77}},
                         {"eden4", "hadamard(64)|eden<4>(64)", {77}},
                         {"eden8", "eden<8>", {300}},
+                        {"two_magnitudes", "two_magnitudes(16)", {45}},
+                        {"chain_chunk_top_k_two_magnitudes", "chunk_top_k(8,64)|two_magnitudes", {1043}},
                         {"random_blocks", "random_blocks(0.3,4)", {50}, 2},
                         {"random_k_own", "random_k(0.2,none,own)", {37}, 2},
                         {"damped_natural", "damped(natural<8>)", {13}},
@@ -156,6 +161,7 @@ int main(int count, char** arguments) {
                          {"mxint8_double", "mxint8", {40}},
                          {"nvfp4_double", "nvfp4(four_or_six)", {37}},
                          {"eden1_double", "eden<1>(16,unbiased)", {37}},
+                         {"two_magnitudes_double", "two_magnitudes(8)", {29}},
                          {"sign_zero_double", "sign(zero)", {10}},
                          {"gaussian_k_fine_double", "gaussian_k(0.1,fine)", {50}},
                          {"redsync_mean_double", "redsync_mean(0.1)", {30}}});
@@ -169,6 +175,7 @@ int main(int count, char** arguments) {
                              {"mxfp6_half", "mxfp6(e2m3,rceil)", {33}},
                              {"nvfp4_half", "nvfp4", {33}},
                              {"eden2_half", "eden<2>(8)", {29}},
+                             {"two_magnitudes_half", "two_magnitudes", {77}},
                              {"natural9_half", "natural<9>", {17}},
                              {"terngrad_half", "terngrad(2,16)", {33}},
                              {"redsync_half", "ef(redsync(0.1))", {50}, 2},

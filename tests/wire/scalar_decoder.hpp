@@ -42,6 +42,7 @@ struct term {
 };
 
 struct frame {
+  std::uint64_t version;
   std::string codec;
   int kind;
   std::uint64_t n, rows, step, seed, tensor, rank;
@@ -51,9 +52,11 @@ struct frame {
 inline frame read(bytes const& from) {
   auto const name_bytes = number(from, 8, 4);
   auto const begin = static_cast<std::ptrdiff_t>(72 + (name_bytes + 7) / 8 * 8 + 8);
-  if (std::string(from.begin(), from.begin() + 4) != "pith" || number(from, 4, 2) != 0)
-    throw std::runtime_error("no frame of version 0");
-  return {std::string(from.begin() + 72, from.begin() + 72 + static_cast<std::ptrdiff_t>(name_bytes)),
+  auto const version = number(from, 4, 2);
+  if (std::string(from.begin(), from.begin() + 4) != "pith" || version > 1)
+    throw std::runtime_error("no frame of version 0 or 1");
+  return {version,
+          std::string(from.begin() + 72, from.begin() + 72 + static_cast<std::ptrdiff_t>(name_bytes)),
           static_cast<int>(from.at(6)),
           number(from, 16, 8),
           number(from, 24, 8),
@@ -70,14 +73,15 @@ inline int wide(int kind) { return kind == 2 ? 2 : 1; }
 struct stage {
   term t;
   int kind;
-  std::uint64_t n, rows, place;
+  std::uint64_t version, n, rows, place;
   std::uint64_t out_n = n, out_rows = rows, side = 0, bucket = 1, scales = 0, rank = 0, room = 0, tile = 0, block = 1;
   int out_kind = kind, scale_kind = wide(kind);
   unsigned bits = 0;
   bool damped = false, trits = false, by_column = false, exact = false, dense = false;
 
-  stage(std::string const& text, int k, std::uint64_t elements, std::uint64_t in_rows, std::uint64_t where)
-      : t(text), kind(k), n(elements), rows(in_rows), place(where) {
+  stage(std::uint64_t v, std::string const& text, int k, std::uint64_t elements, std::uint64_t in_rows,
+        std::uint64_t where)
+      : t(text), kind(k), version(v), n(elements), rows(in_rows), place(where) {
     if (t.name == "damped") damped = true, t = term(t.arguments.at(0));
     if (t.name == "trits") trits = true, t = term(t.arguments.at(0));
     if (t.name == "cast<half>") out_kind = 3;
@@ -94,6 +98,7 @@ struct stage {
     if (t.name == "mxfp8" || t.name == "mxint8") scale_kind = 5, quantizer(8, 1, 32);
     if (t.name == "mxfp6" || t.name == "mxfp4") scale_kind = 5, quantizer(t.name == "mxfp6" ? 6 : 4, 1, 32);
     if (t.name == "nvfp4") blocks_of_floats();
+    if (t.name == "two_magnitudes") scale_kind = 4, quantizer(2, 2, t.whole(0, 64));
     if (is("eden<")) quantizer(bits_of_name(), 1, t.whole(0, 256));
     if (t.name == "top_k" || t.name == "chunk_top_k" || t.name == "random_k" || t.name == "random_blocks") sparsifier();
     if (t.name == "threshold") counted(kept(n, t.arguments.size() > 1 ? std::stod(t.arguments[1]) : 1));
@@ -137,7 +142,8 @@ struct stage {
       side = ((has_bitmap() ? out_n * low_bits() + bitmap_bits() : out_n * index_bits()) + 7) / 8;
   }
   bool has_bitmap() const {
-    return t.name == "chunk_top_k" || (t.arguments.size() > 1 && t.arguments[1] == "elias_fano");
+    if (t.name != "top_k") return t.name == "chunk_top_k";
+    return version == 0 ? t.arguments.size() > 1 && t.arguments[1] == "elias_fano" : t.arguments.size() == 1;
   }
   std::uint64_t kept_of_chunks() const {
     auto const k = t.whole(0, 64), chunk = t.whole(1, 4096), rest = n % chunk;
@@ -253,6 +259,7 @@ struct stage {
       return std::ldexp(sign, static_cast<int>(low) - (bits == 8 ? 109 : 127));
     }
     if (is("stochastic_cast<")) return from_fields(symbol, 8, 7);
+    if (t.name == "two_magnitudes") return sign * own[low];
     if (t.name == "eight_bit") return sign * point(low) * own[0];
     if (is("eden<")) return sign * normal_point(low) * own[0];
     if (is("mxfp")) return sign * own[0] * magnitude(low);
@@ -291,10 +298,12 @@ struct stage {
     }
     return x;
   }
+  /// Of Philox.
+  int rounds() const { return version == 0 ? 10 : 7; }
   /// One block per stratum, and the elements after the last block.
   std::vector<double> drawn(frame const& f, std::vector<double> const& y) const {
     auto const own = !t.arguments.empty() && t.arguments.back() == "own";
-    auto const by = drawer{f.seed, f.tensor, f.step, own ? f.rank : all_ranks, place};
+    auto const by = drawer{f.seed, f.tensor, f.step, own ? f.rank : all_ranks, place, rounds()};
     auto const k = drawn_blocks(), m = n / block;
     auto x = std::vector<double>(n);
     for (std::uint64_t j = 0; j < k; ++j) {
@@ -324,8 +333,9 @@ struct stage {
       }
     }
     x.resize(n);
+    auto const by = drawer{f.seed, f.tensor, f.step, all_ranks, place, rounds()};
     for (std::uint64_t i = 0; i < n; ++i) {
-      if (random_word({f.seed, f.tensor, f.step, all_ranks, place}, i / 32) >> i % 32 & 1) x[i] = -x[i];
+      if (random_word(by, i / 32) >> i % 32 & 1) x[i] = -x[i];
     }
     return x;
   }
@@ -367,16 +377,16 @@ inline std::vector<double> decode(frame const& f, std::string const& codec, int 
                             outer.name == "ring" || outer.name == "hierarchical"))
     return decode(f, outer.arguments[0], kind);
   if (parts.size() == 1 && (outer.name == "ok_top_k" || outer.name == "g_top_k"))
-    return decode(f, "top_k(" + outer.arguments[0] + ")", kind);
+    return decode(f, "top_k(" + outer.arguments[0] + (f.version == 0 ? ")" : ",packed_indices)"), kind);
   if (parts.size() == 1 && outer.name == "ef") {
     auto x = decode(f, outer.arguments[0], wide(kind));
     for (auto& v : x) v = saturated(kind, v);
     return x;
   }
-  auto stages = std::vector<stage>{{parts[0], kind, f.n, f.rows, 0}};
+  auto stages = std::vector<stage>{{f.version, parts[0], kind, f.n, f.rows, 0}};
   for (std::size_t i = 1; i < parts.size(); ++i) {
     auto const& s = stages.back();
-    stages.push_back({parts[i], s.out_kind, s.out_n, s.out_rows, i});
+    stages.push_back({f.version, parts[i], s.out_kind, s.out_n, s.out_rows, i});
   }
   auto sides = std::vector<std::size_t>{(stages.back().values_bytes() + 7) / 8 * 8};
   for (auto const& s : stages) sides.push_back(sides.back() + (s.side + 7) / 8 * 8);

@@ -108,17 +108,18 @@ inline double point(std::uint64_t code) {
 /// Whose random numbers they are: a rank of a tensor in a step, and its stage.
 struct drawer {
   std::uint64_t seed, tensor, step, rank, stage;
+  int rounds;
 };
 
 /// The rank of what all ranks draw alike.
 inline constexpr std::uint64_t all_ranks = 0xffff;
 
-/// Word `i` of the random numbers: Philox4x32-10.
+/// Word `i` of the random numbers: Philox4x32.
 inline std::uint32_t random_word(drawer const& of, std::uint64_t i) {
   std::uint64_t c[4] = {i / 4 & 0xffffffff, i / 4 >> 32 | of.tensor << 8, of.step & 0xffffffff,
                         of.step >> 32 | of.rank << 8 | of.stage << 27};
   std::uint64_t k[2] = {of.seed & 0xffffffff, of.seed >> 32};
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < of.rounds; ++round) {
     auto const a = 0xD2511F53 * c[0], b = 0xCD9E8D57 * c[2];
     std::uint64_t const next[4] = {b >> 32 ^ c[1] ^ k[0], b & 0xffffffff, a >> 32 ^ c[3] ^ k[1], a & 0xffffffff};
     std::copy(next, next + 4, c);

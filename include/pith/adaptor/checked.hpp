@@ -39,7 +39,7 @@ struct device_header {
 };
 static_assert(sizeof(device_header) == 16);
 
-inline constexpr std::uint16_t device_format = 'p';  ///< the low byte is 'p', the high byte is the version 0
+inline constexpr std::uint16_t device_format = 'p' | wire::version << 8;
 
 PITH_HD constexpr device_header make_device_header(std::uint32_t identity, std::uint64_t step, std::uint64_t checksum) {
   return {device_format, static_cast<std::uint16_t>(step), identity, checksum};
@@ -136,8 +136,6 @@ class error_flag {
 };
 
 namespace detail {
-
-static_assert(device_format == ('p' | wire::version << 8));
 
 /// Sets the elements of x to NaN if `*verdict`, the fault bits of the received payloads, is not 0. Each call processes
 /// one chunk of elements, and reads `*verdict` once.

@@ -33,6 +33,8 @@ struct encoding_id {
   /// A pointer to the word that team::is_last uses; null if no codec_state made the id. The word is 0 between kernels.
   /// Random numbers do not depend on this pointer.
   std::uint32_t* arrived = nullptr;
+
+  bool is_version_0 = false;  ///< true for the payload of a frame of wire version 0
 };
 
 constexpr encoding_id shared(encoding_id id) {
@@ -49,7 +51,7 @@ constexpr encoding_id next_stage(encoding_id id) {
   return id;
 }
 
-/// The random numbers of one encoding. The Philox key is the seed. The Philox counter has 40 bits for the random block,
+/// The random numbers of one encoding: Philox4x32-7. The key is the seed. The counter has 40 bits for the random block,
 /// 24 for the tensor, 40 for the step, 16 for the rank, 3 for the hop and 5 for the stage.
 class draws {
  public:
@@ -62,7 +64,8 @@ class draws {
                static_cast<std::uint32_t>(id.stage) << 27) {}
 
   /// The random block that elements 8 i .. 8 i + 7 share.
-  PITH_HD constexpr random_block operator()(std::uint64_t i) const { return philox4x32_10(counter(i), key_); }
+  PITH_HD constexpr random_block operator()(std::uint64_t i) const { return philox4x32_7(counter(i), key_); }
+  PITH_HD static constexpr int rounds() { return 7; }
 
   PITH_HD constexpr random_block counter(std::uint64_t i) const {
     auto const block = first_block_ + i;
@@ -83,6 +86,20 @@ class draws {
   philox_key key_;
   std::uint32_t tensor_;
   std::uint32_t place_;
+};
+
+/// The random numbers that a decoder draws again: Philox4x32-10 for payloads of wire version 0.
+class versioned_draws : public draws {
+ public:
+  PITH_HD explicit constexpr versioned_draws(encoding_id const& id) : draws(id), is_version_0_(id.is_version_0) {}
+
+  PITH_HD constexpr random_block operator()(std::uint64_t i) const {
+    return is_version_0_ ? philox4x32_10(counter(i), key()) : draws::operator()(i);
+  }
+  PITH_HD constexpr int rounds() const { return is_version_0_ ? 10 : 7; }
+
+ private:
+  bool is_version_0_;
 };
 
 }}  // namespace pith::PITH_ABI

@@ -160,7 +160,8 @@ struct serial_team {
     for (std::uint32_t i = rows * width; i < n; ++i) f(i);
   }
 
-  PITH_NOINLINE PITH_HD void random(draws const& from, std::uint64_t first, std::uint32_t octets,
+  template <class Draws>
+  PITH_NOINLINE PITH_HD void random(Draws const& from, std::uint64_t first, std::uint32_t octets,
                                     std::uint16_t* to) const {
     for (std::uint32_t j = 0; j < octets; ++j) {
       auto const block = from(first + j);

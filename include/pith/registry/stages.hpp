@@ -21,11 +21,12 @@
 #include <pith/quantize/summed_terngrad.hpp>
 #include <pith/quantize/terngrad.hpp>
 #include <pith/quantize/trits.hpp>
+#include <pith/quantize/two_magnitudes.hpp>
 #include <pith/registry/detail/stage_lookup.hpp>
 #include <pith/registry/method.hpp>
 #include <pith/sparsify/chunk_top_k.hpp>
-#include <pith/sparsify/elias_fano.hpp>
 #include <pith/sparsify/gaussian_k.hpp>
+#include <pith/sparsify/packed_indices.hpp>
 #include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>
 #include <pith/sparsify/redsync.hpp>
@@ -236,10 +237,15 @@ inline constexpr auto stage_methods = std::tuple(
              auto const how = t.is_second(1, "none", "unbiased") ? scaling::unbiased : scaling::none;
              return detail::with_bits<1, 8>(t, [&](auto bits) { return f(eden<bits()>(t.count(0, 256), how)); });
            }),
-    method("top_k", 1, 2, "the 1 % of largest magnitude; top_k(density, packed_indices or elias_fano): shorter indices",
-           {"top_k(0.01)", "top_k(0.25)", "top_k(0.01,elias_fano)"},
+    method("two_magnitudes", 0, 1, "signs and two magnitudes per 64 elements, for the values of a sparsifier",
+           {"two_magnitudes", "two_magnitudes(8)"},
            [](auto const& t, auto const& f) {
-             return t.is_second(1, "packed_indices", "elias_fano") ? f(top_k(t.number(0), elias_fano()))
+             return f(two_magnitudes(t.template count<std::uint32_t>(0, 64)));
+           }),
+    method("top_k", 1, 2, "the 1 % of largest magnitude; top_k(density, elias_fano or packed_indices)",
+           {"top_k(0.01)", "top_k(0.25)", "top_k(0.01,packed_indices)"},
+           [](auto const& t, auto const& f) {
+             return t.is_second(1, "elias_fano", "packed_indices") ? f(top_k(t.number(0), packed_indices()))
                                                                    : f(top_k(t.number(0)));
            }),
     method("chunk_top_k", 1, 2, "the 64 of largest magnitude of each 4,096; chunk_top_k(k, chunk)",

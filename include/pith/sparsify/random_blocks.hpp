@@ -112,7 +112,7 @@ class random_blocks : public codec_base {
   template <class E, class Copy>
   void copy(E const& exec, encoding_id const& id, shape const& dims, Copy const& one) const {
     auto const m = dims.n / block_;
-    auto const blocks = detail::copy_blocks<Copy>{{draws(shared(id)), m, density_.of(m)}, block_, one};
+    auto const blocks = detail::copy_blocks<Copy>{{versioned_draws(shared(id)), m, density_.of(m)}, block_, one};
     exec.for_each_block(blocks.teams(), blocks);
   }
 

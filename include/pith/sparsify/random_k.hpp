@@ -112,7 +112,7 @@ class random_k : public codec_base {
  private:
   template <class E, class Copy>
   void copy(E const& exec, encoding_id const& id, shape const& dims, Copy const& one) const {
-    auto const of = detail::strata{draws(Drawing == drawing::shared ? shared(id) : id), dims.n, kept(dims.n)};
+    auto const of = detail::strata{versioned_draws(Drawing == drawing::shared ? shared(id) : id), dims.n, kept(dims.n)};
     using body = detail::copy_drawn<Copy>;
     exec.for_each_block(detail::blocks_for(of.k, body::items_per_block), body{of, one});
   }

@@ -7,7 +7,7 @@
 #include <pith/codec/stage.hpp>
 #include <pith/sparsify/detail/density.hpp>
 #include <pith/sparsify/detail/nested_selection.hpp>
-#include <pith/sparsify/packed_indices.hpp>
+#include <pith/sparsify/elias_fano.hpp>
 #include <pith/sparsify/select.hpp>
 #include <pith/sparsify/sparsifier.hpp>
 
@@ -21,7 +21,7 @@ namespace pith { inline namespace PITH_ABI {
 ///
 ///   emits       k values of In in ascending order of indices; side information: the indices, in the format of the
 ///               index coder `Coder`
-///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
+///   requires    0 < density <= 1, n < 2^32, and k <= 2^32 - 9 with elias_fano (std::invalid_argument)
 ///   complexity  about one pass over x if k is small compared with n, else five passes; scratch memory for a few values
 ///               per kept entry; the host does not wait
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than finite numbers. So NaN and infinity
@@ -31,7 +31,7 @@ namespace pith { inline namespace PITH_ABI {
 ///               Gradient Compression (Lin et al., ICLR 2018), top_k first computes a bound from a sample, and then
 ///               searches among the values that reach this bound. Unlike in that paper, top_k always keeps exactly k
 ///               entries
-template <detail::index_coder Coder = packed_indices>
+template <detail::index_coder Coder = elias_fano>
 class top_k : public sparsifier<top_k<Coder>, Coder> {
   using base = sparsifier<top_k<Coder>, Coder>;
 
@@ -45,7 +45,7 @@ class top_k : public sparsifier<top_k<Coder>, Coder> {
   explicit top_k(double density, Coder with = {}) : base(with), density_("top_k", density) {}
 
   std::string name() const {
-    auto const suffix = std::same_as<Coder, packed_indices> ? "" : detail::text(",", coder().name());
+    auto const suffix = std::same_as<Coder, elias_fano> ? "" : detail::text(",", coder().name());
     return detail::text("top_k(", density_.text(), suffix, ")");
   }
   top_k at(double density) const { return top_k(density, coder()); }

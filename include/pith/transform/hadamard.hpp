@@ -20,8 +20,8 @@ struct hadamard_rule {
     flip_signs(team, random, first, count, p);
     rotate(team, count, p);
   }
-  template <class Team, class Count, class A>
-  PITH_HD void inverse(Team const& team, draws const& random, std::uint64_t first, Count count, A* p) const {
+  template <class Team, class Random, class Count, class A>
+  PITH_HD void inverse(Team const& team, Random const& random, std::uint64_t first, Count count, A* p) const {
     rotate(team, count, p);
     flip_signs(team, random, first, count, p);
   }
@@ -29,8 +29,8 @@ struct hadamard_rule {
  private:
   /// A random block contains the signs of 128 elements, in four words of 32 bits. Word w contains the signs of elements
   /// 32 w .. 32 w + 31. On devices, each thread processes an octet and computes its own random block.
-  template <class Team, class Count, class A>
-  PITH_HD void flip_signs(Team const& team, draws const& random, std::uint64_t first, Count count, A* p) const {
+  template <class Team, class Random, class Count, class A>
+  PITH_HD void flip_signs(Team const& team, Random const& random, std::uint64_t first, Count count, A* p) const {
     constexpr std::uint32_t row = 32, drawn = 128;
     if constexpr (Team::by_octets) {
       team.for_each(count / eight, [=](std::uint32_t g) {

@@ -16,7 +16,8 @@ namespace pith { inline namespace PITH_ABI {
 ///     tile                                        the number of elements in a tile, a power of two, at most 512
 ///     forward(team, draws, first, count, A* p)    transforms `count` elements (whole tiles) from element `first` on;
 ///                                                 count is an integer or an ext::constant
-///     inverse(team, draws, first, count, A* p)    applies the inverse, which is the transpose
+///     inverse(team, draws, first, count, A* p)    applies the inverse, which is the transpose. A decoder passes
+///                                                 versioned_draws, so an inverse that draws takes a template parameter
 template <class R>
 concept tile_rule = requires(R const& r, draws const& random, serial_team const& team, std::uint64_t first, float* p) {
   { r.tile } -> std::convertible_to<std::uint32_t>;
@@ -62,7 +63,7 @@ struct inverse_sink {
 
   Rule rule;
   Sink to;
-  draws random;
+  versioned_draws random;
   std::uint64_t n;
   A factor;
 
@@ -187,7 +188,7 @@ class tile_transform : public codec_base {
   }
   template <real In, class Sink>
   auto restored(encoding_id const& id, shape const& dims, Sink const& to, accum<In> factor = 1) const {
-    return detail::inverse_sink<Rule, Sink, accum<In>>{rule_, to, draws(shared(id)), dims.n, factor};
+    return detail::inverse_sink<Rule, Sink, accum<In>>{rule_, to, versioned_draws(shared(id)), dims.n, factor};
   }
 
  private:

@@ -88,10 +88,11 @@ void seal(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> con
 }
 
 /// Decodes the payload of `frame` into `gradient` and returns the header. The frame may come from any rank and any
-/// step. `state` provides the shape and the codec's replicated state. The step of `state` does not change.
+/// step. Its version may be the current one or an earlier one. `state` provides the shape and the codec's replicated
+/// state. The step of `state` does not change.
 ///
 ///   requires    an 8-byte aligned frame (std::invalid_argument), ws as for seal
-///   errors      wire_error if the bytes are not a frame, if version, codec, element type, shape or length differ, or
+///   errors      wire_error if the bytes are not a frame, if the version is unknown, if codec, element type, shape or length differ, or
 ///               if a checksum is wrong. The message contains the expected and the found value. After an error, the
 ///               gradient is unchanged
 ///   complexity  reads the payload once, and decompresses. Waits for the executor; allocates strings for the codec's
@@ -111,7 +112,8 @@ header open(E const& exec, C const& codec, span_on<E, std::byte const> frame,
   auto const sum = detail::payload_checksum(exec, payload, ws);
   detail::require_wire(sum == h.payload_checksum, "open: the payload is damaged: its checksum must be ",
                        h.payload_checksum, ", got ", sum);
-  auto const id = encoding_id{&h.step, h.owner.seed, 0, h.owner.tensor, h.owner.rank, 0, 0};
+  auto id = encoding_id{&h.step, h.owner.seed, 0, h.owner.tensor, h.owner.rank, 0, 0};
+  id.is_version_0 = h.frame_version == 0;
   detail::decode_payload<In>(codec, context<In, E>{exec, id, dims, ws}, payload,
                              values_on<E, In>{gradient.data(), dims.n}, state.replicated());
   exec.wait();

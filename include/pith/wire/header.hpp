@@ -3,6 +3,8 @@
 
 #include <pith/codec/compress.hpp>
 #include <pith/core/checksum.hpp>
+#include <pith/version.hpp>
+#include <pith/wire/detail/version_0.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -72,21 +74,25 @@ inline std::string printable(std::string_view bytes) {
 
 namespace wire {
 
-/// The version of the layout of frames and payloads. read_header throws for any other version.
-inline constexpr std::uint16_t version = 0;
+/// The version of the layout of frames and payloads. write_header writes this version. read_header reads this version
+/// and earlier ones.
+inline constexpr std::uint16_t version = PITH_WIRE_VERSION;
 
 /// The fields of a frame's header.
 struct header {
-  std::string codec;
+  std::string codec;  ///< the codec's name in the current version
   element_kind element = element_kind::f32;
   shape dims;
   std::uint64_t step = 0;
   tensor_id owner;
   std::uint64_t payload_bytes = 0;
   std::uint64_t payload_checksum = 0;
+  std::uint16_t frame_version = version;
 
   /// The payload's offset in the frame.
-  std::size_t bytes() const { return detail::header_bytes(codec.size()); }
+  std::size_t bytes() const {
+    return detail::header_bytes(frame_version == 0 ? detail::name_in_version_0(codec).size() : codec.size());
+  }
 
   friend bool operator==(header const&, header const&) = default;
 };
@@ -112,11 +118,11 @@ inline header_fields fields_of(wire::header const& h) {
           h.payload_checksum};
 }
 
-/// Throws wire_error if the bytes do not begin with a header of this version.
+/// Throws wire_error if the bytes do not begin with a header of a known version.
 inline void check_fields(header_fields const& f, std::size_t available) {
   require_wire(std::memcmp(f.magic, "pith", 4) == 0, "read_header: a frame must begin with \"pith\", got \"",
                printable({f.magic, 4}), "\"");
-  require_wire(f.version == wire::version, "read_header: the frame's version must be ", wire::version, ", got ",
+  require_wire(f.version <= wire::version, "read_header: the frame's version must be at most ", wire::version, ", got ",
                f.version);
   require_wire(f.name_bytes <= longest_name, "read_header: the codec's name must have at most ", longest_name,
                " bytes, got ", f.name_bytes);
@@ -149,14 +155,28 @@ inline void check_values(header_fields const& f) {
   require_wire(spare == 0, "read_header: reserved bytes must be 0, got ", spare);
 }
 
+/// Returns the codec's name in the current version. `name` is the name in a frame of version `frame_version`. Throws
+/// wire_error if `name` is not valid in that version.
+inline std::string current_name(std::uint16_t frame_version, std::string_view name) {
+  if (frame_version != 0) return std::string(name);
+  auto current = name_from_version_0(name);
+  auto const is_checked = name.find("checked(") != name.npos;  // has a header of version 0 inside the payload
+  require_wire(!is_checked && name_in_version_0(current) == name,
+               "read_header: the codec's name must be valid in a frame of version 0, got ", printable(name));
+  return current;
+}
+
 }  // namespace detail
 
 namespace wire {
 
-/// Writes the header into the first `h.bytes()` bytes, which must be 8-byte aligned.
+/// Writes the header into the first `h.bytes()` bytes, which must be 8-byte aligned. Requires h.frame_version ==
+/// version.
 inline void write_header(header const& h, span<std::byte> to) {
   auto const size = h.bytes();
   detail::require_name("wire::write_header", h.codec);
+  detail::require(h.frame_version == version, "wire::write_header: frame_version must be ", version, ", got ",
+                  h.frame_version);
   detail::require(to.size() >= size, "wire::write_header: 'to' must have at least ", size, " bytes, got ", to.size());
   auto const fields = detail::fields_of(h);
   std::memset(to.data(), 0, size);
@@ -183,8 +203,14 @@ inline header read_header(span<std::byte const> bytes) {
   detail::check_sum(bytes.first(detail::header_bytes(f.name_bytes)));
   detail::check_values(f);
   auto const* const name = reinterpret_cast<char const*>(bytes.data() + sizeof f);
-  return {std::string(name, f.name_bytes), element_kind{f.element}, {f.n, f.rows},     f.step,
-          {f.seed, f.tensor, f.rank},      f.payload_bytes,         f.payload_checksum};
+  return {detail::current_name(f.version, {name, f.name_bytes}),
+          element_kind{f.element},
+          {f.n, f.rows},
+          f.step,
+          {f.seed, f.tensor, f.rank},
+          f.payload_bytes,
+          f.payload_checksum,
+          f.version};
 }
 
 }  // namespace wire

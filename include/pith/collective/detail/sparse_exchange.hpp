@@ -71,7 +71,7 @@ class sparse_exchange : public codec_base {
  private:
   char const* word_;
   density density_;
-  top_k<> codec_;
+  top_k<packed_indices> codec_;
 };
 
 }}}  // namespace pith::PITH_ABI::detail

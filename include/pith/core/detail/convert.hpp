@@ -110,7 +110,7 @@ struct add {
 };
 
 /// Adds from[i] times `factor` to to[i]. `factor` is a power of two, so the product is exact, and a fused multiply-add
-/// gives the same sum.
+/// gives the same sum, unless the product is subnormal.
 template <class To, class From>
 struct add_scaled {
   From const* from;

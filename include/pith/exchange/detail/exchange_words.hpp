@@ -61,7 +61,7 @@ agreement agreement_on(std::vector<std::string> const& tensors, exchange_options
   auto mine = agreement();
   auto const terms = {std::string(element_name<In>()),
                       std::string(E::name()),
-                      text(PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR),
+                      text(PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR, ", wire ", PITH_WIRE_VERSION),
                       std::string(gather_name(o.gather_mode)),
                       o.bucket_bytes ? text(*o.bucket_bytes) : text("unset"),
                       text(o.is_weighted ? "true" : "false"),

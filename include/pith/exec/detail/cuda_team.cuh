@@ -73,7 +73,8 @@ struct cuda_team {
     for_each(n, [&](std::uint32_t i) { only(i); });
   }
 
-  PITH_HD void random(draws const& from, std::uint64_t first, std::uint32_t octets, std::uint16_t* to) const {
+  template <class Draws>
+  PITH_HD void random(Draws const& from, std::uint64_t first, std::uint32_t octets, std::uint16_t* to) const {
     for_each(octets, [&](std::uint32_t j) {
       auto const block = from(first + j);
       for (std::uint32_t lane = 0; lane < 8; ++lane) to[8 * j + lane] = block.lane(lane);

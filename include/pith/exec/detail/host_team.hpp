@@ -26,16 +26,17 @@ struct host_team : serial_team {
   static constexpr bool specializes = Level != isa::baseline;
 
   PITH_CALLS_HOST
-  PITH_HD void random(draws const& from, std::uint64_t first, std::uint32_t octets, std::uint16_t* to) const {
+  template <class Draws>
+  PITH_HD void random(Draws const& from, std::uint64_t first, std::uint32_t octets, std::uint16_t* to) const {
     std::uint32_t done = 0;
 #if PITH_VECTOR_LOOPS
     if constexpr (Level == isa::avx512) {
       for (; done + 16 <= octets && from.in_one_word(first + done, 16); done += 16) {
-        philox_16_avx512(from.counter(first + done), from.key(), to + 8 * done);
+        philox_16_avx512(from.counter(first + done), from.key(), from.rounds(), to + 8 * done);
       }
     } else if constexpr (Level == isa::avx2) {
       for (; done + 8 <= octets && from.in_one_word(first + done, 8); done += 8) {
-        philox_8_avx2(from.counter(first + done), from.key(), to + 8 * done);
+        philox_8_avx2(from.counter(first + done), from.key(), from.rounds(), to + 8 * done);
       }
     }
 #endif

@@ -1,4 +1,4 @@
-// pith/exec/detail/philox.hpp — vectorised Philox4x32-10 for many blocks at once.
+// pith/exec/detail/philox.hpp — vectorised Philox4x32 for many blocks at once.
 #pragma once
 
 #include <pith/core/random.hpp>
@@ -15,7 +15,7 @@
 /// Compilers do not find this form themselves.
 namespace pith { inline namespace PITH_ABI { namespace detail {
 
-PITH_TARGET_AVX2 inline void philox_8_avx2(random_block counter, philox_key key, std::uint16_t* to) {
+PITH_TARGET_AVX2 inline void philox_8_avx2(random_block counter, philox_key key, int rounds, std::uint16_t* to) {
   auto const m0 = _mm256_set1_epi64x(0xD2511F53), m1 = _mm256_set1_epi64x(0xCD9E8D57);
   __m256i c0[2], c1[2], c2[2], c3[2];
   for (int h = 0; h < 2; ++h) {
@@ -25,7 +25,7 @@ PITH_TARGET_AVX2 inline void philox_8_avx2(random_block counter, philox_key key,
     c2[h] = _mm256_set1_epi64x(counter.word[2]);
     c3[h] = _mm256_set1_epi64x(counter.word[3]);
   }
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     auto const k0 = _mm256_set1_epi64x(key.word[0]), k1 = _mm256_set1_epi64x(key.word[1]);
     for (int h = 0; h < 2; ++h) {
       auto const p0 = _mm256_mul_epu32(c0[h], m0), p1 = _mm256_mul_epu32(c2[h], m1);
@@ -47,7 +47,7 @@ PITH_TARGET_AVX2 inline void philox_8_avx2(random_block counter, philox_key key,
   }
 }
 
-PITH_TARGET_AVX512 inline void philox_16_avx512(random_block counter, philox_key key, std::uint16_t* to) {
+PITH_TARGET_AVX512 inline void philox_16_avx512(random_block counter, philox_key key, int rounds, std::uint16_t* to) {
   auto const m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
   __m512i c0[2], c1[2], c2[2], c3[2];
   for (int h = 0; h < 2; ++h) {
@@ -57,7 +57,7 @@ PITH_TARGET_AVX512 inline void philox_16_avx512(random_block counter, philox_key
     c2[h] = _mm512_set1_epi64(counter.word[2]);
     c3[h] = _mm512_set1_epi64(counter.word[3]);
   }
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     auto const k0 = _mm512_set1_epi64(key.word[0]), k1 = _mm512_set1_epi64(key.word[1]);
     for (int h = 0; h < 2; ++h) {
       auto const p0 = _mm512_maskz_mul_epu32(0xff, c0[h], m0), p1 = _mm512_maskz_mul_epu32(0xff, c2[h], m1);

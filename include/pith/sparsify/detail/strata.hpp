@@ -42,7 +42,7 @@ struct drawn_strata {
 /// Divides n elements into k strata. Stratum j is the interval [j n / k, (j + 1) n / k) of indices. One index is drawn
 /// from each stratum, so that the drawn indices are distinct and ascending.
 struct strata {
-  draws random;
+  versioned_draws random;
   std::uint64_t n, k;
 
   PITH_HD strata_starts from(std::uint64_t j) const {
