@@ -2,6 +2,7 @@
 // flag and processor. An argument chooses the instructions: baseline, avx2 or avx512. If they are missing it returns 77.
 //
 //   cast<half>                           cf0b2d6a351857a6
+//   stochastic_cast<bfloat16>            8f15edc6967604a6
 //   scaled_sign                          ac415317e1161626
 //   scaled_sign(1000)                    4c2728a8538e7ce6
 //   eight_bit                            437e41ce5a371d66
@@ -14,39 +15,44 @@
 //   mxfp4                                50256d1b6ae0d7e6
 //   mxint8                               0824eed6f1fed166
 //   nvfp4                                7fc0015c73da0e06
+//   two_magnitudes                       2b47f6ee2b2399a6
 //   eden<4>                              4f7c9a517a46d626
-//   qsgd<8>                              cabc04830f5d1385
-//   qsgd<4>(5,24)                        f0a4410430576455
-//   qsgd<3>(3,40000,max)                 ac4333b2df34188b
+//   qsgd<8>                              0d111681715f91a8
+//   qsgd<4>(5,24)                        1e20f8a15609c4cf
+//   qsgd<3>(3,40000,max)                 b6c375ff02c72548
 //   sign                                 e68ccd0fc704a506
 //   one_bit                              7ae113a0eb32c826
 //   one_bit(column)                      c02bd31bdbff1e66
-//   terngrad                             1e0508ecaf23de56
-//   natural<8>                           f49acaed2fe7b917
+//   terngrad                             d26d028241b5c5e0
+//   natural<8>                           d4d4a13d6afc8eba
 //   ef(scaled_sign)                      713b680435c089a1
-//   ef(qsgd<8>)                          ff0ff351f643c52a
-//   hadamard|qsgd<8>                     369f724057265bea
-//   hadamard|scaled_sign                 1d5d87512f869576
-//   top_k(0.01)                          ab86b672a9739e26
+//   ef(qsgd<8>)                          12addfd7ca3fb402
+//   hadamard|qsgd<8>                     43deb04a7cee7d21
+//   hadamard|scaled_sign                 99f2c1b8c92f27d3
+//   top_k(0.01)                          60884196a53afa86
+//   top_k(0.01,packed_indices)           ab86b672a9739e26
+//   chunk_top_k(5,300)                   babf2fe81b5b2826
 //   threshold(1.5,0.25)                  92f36ec855f5aec6
 //   redsync(0.02)                        1950aca0391095e6
 //   redsync_mean(0.02)                   e3a70be4b6990361
 //   sidco(0.02,exponential,3)            391c226aec0984e6
 //   sidco(0.02,gamma)                    65ec3e48bf9e51e6
 //   gaussian_k(0.02)                     fe5b8de3d8730d26
-//   random_k(0.1)                        746e0f5f78d18e26
-//   random_k(0.25,unbiased)              aaf36101f980a226
-//   random_k(0.1,none,own)               3785a78d20f9eba6
-//   random_blocks(0.1,24)                a2916b6e7b6f3726
-//   random_blocks(0.25,64,unbiased)      d51dc37de114e6a6
-//   random_k(0.5)|qsgd<4>                d741e5fc7f7371cb
-//   ef(top_k(0.01)|qsgd<8>)              56d3682bf08564f8
+//   random_k(0.1)                        4a0293fa9fde4e26
+//   random_k(0.25,unbiased)              f6be71fe5b76dc26
+//   random_k(0.1,none,own)               677f982857c428e6
+//   random_blocks(0.1,24)                35b6d45578615966
+//   random_blocks(0.25,64,unbiased)      2ecd0897633aaf26
+//   random_k(0.5)|qsgd<4>                4699401793680816
+//   ef(top_k(0.01)|qsgd<8>)              84c8ac36bf03af58
 //   product_quantizer<5>(6,859afd2539382d71) 6df2ea8f8667d566
-//   hypersphere_quantizer<6>(6,859afd2539382d71) b7be324879d23258
-//   trits(terngrad)                      29355a2ac13d27e3
+//   hypersphere_quantizer<6>(6,859afd2539382d71) a8df7d5f24520a13
+//   trits(terngrad)                      1398f2d6ddc6a67e
 //   inceptionn(reference)                9a1828ee595c47e5
 //   adaptive_threshold(0.1)              46160504309f41e5
 //   sketch_ml<6>                         58548d53d1c58a25
+//   ef(scaled_sign,residual<bfloat16>)
+//     a92fa73ed99e6b0b
 //   ef(scaled_sign,ef_sign(0.1))
 //     1533870a30953ac0
 //   ef(scaled_sign,mean_residual(0.9,0.5))
@@ -66,11 +72,11 @@
 //   summed_sign
 //     7a3e9fb8dfa131e5
 //   summed_terngrad
-//     1fb4103965b92e9e
+//     3cf1e88b45806847
 //   power_sgd(3)
-//     dfe7bad08d691da1
+//     ae389f438e125bb4
 //   one_sided_power_sgd(3)
-//     63a08f94610ae1a3
+//     c21709d7a7a595c7
 //   gravac(10..1000,0.7)
 //     0bae471cb6ee3b00
 //   accordion(0.01,0.001,0.2)
