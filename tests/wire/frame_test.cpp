@@ -257,6 +257,8 @@ TEST_CASE("a header of version 0 gives the codec's name in this version") {
         {"ef(rated(top_k(0.2)|qsgd<8>,0.5))", "ef(rated(top_k(0.2,packed_indices)|qsgd<8>,0.5))"},
         {"hierarchical(chunk_top_k(3,100),ef(top_k(0.2)),2)",
          "hierarchical(chunk_top_k(3,100),ef(top_k(0.2,packed_indices)),2)"},
+        {"top_k(0.3,plain)", "top_k(0.3,plain)"},
+        {"stop_k(0.3)", "stop_k(0.3)"},
         {"ok_top_k(0.2)", "ok_top_k(0.2)"}}) {
     auto const header = header_with(frame, 0, r.in_version_0);
     auto const h = wire::read_header(pith::span<std::byte const>(header));

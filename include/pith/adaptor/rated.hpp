@@ -21,8 +21,8 @@ namespace pith { inline namespace PITH_ABI {
 
 /// Compresses with `C`. After at(rate), steps with a rate of at least `dense_from` are dense: they exchange the
 /// uncompressed values as `identity` does. In error_feedback(rated(c)), a dense step exchanges the compensated
-/// gradients, and the residual is zero afterwards (with `loco`, beta times the old one). `measuring` sets the rates at which to measure the kept energy |x|^2
-/// - |x - D(C(x))|^2 of C.
+/// gradients, and the residual is zero afterwards (with `loco`, beta times the old one). `measuring` sets the rates at
+/// which to measure the kept energy |x|^2 - |x - D(C(x))|^2 of C.
 ///
 ///   requires    a C whose rate is a density, and that has no rounds of its own
 ///   state       the state of C, and nine doubles for measurements, which export_state does not save

@@ -92,9 +92,9 @@ void seal(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> con
 /// state. The step of `state` does not change.
 ///
 ///   requires    an 8-byte aligned frame (std::invalid_argument), ws as for seal
-///   errors      wire_error if the bytes are not a frame, if the version is unknown, if codec, element type, shape or length differ, or
-///               if a checksum is wrong. The message contains the expected and the found value. After an error, the
-///               gradient is unchanged
+///   errors      wire_error if the bytes are not a frame, if the version is unknown, if codec, element type, shape or
+///               length differ, or if a checksum is wrong. The message contains the expected and the found value. After
+///               an error, the gradient is unchanged
 ///   complexity  reads the payload once, and decompresses. Waits for the executor; allocates strings for the codec's
 ///               name
 template <class In, executor E, class C>
