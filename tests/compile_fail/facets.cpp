@@ -1,7 +1,9 @@
 // tests/compile_fail/facets.cpp — members that do not fit the facets of their codec.
 #include <pith/codec/explain.hpp>
+#include <pith/collective/hierarchical.hpp>
 #include <pith/collective/two_shot.hpp>
 #include <pith/control/warm_up.hpp>
+#include <pith/exec/par.hpp>
 #include <pith/feedback/any_feedback.hpp>
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/own_residual.hpp>
@@ -130,6 +132,29 @@ struct undeclared_rounds : copying {
     return {pith::transport::all_reduce_sum, pith::kind_of<In>(), dims.n};
   }
 };
+/// Right: the first stage of a chain has a member of a tile transform's name.
+struct tiled : pith::top_k<> {
+  using top_k::top_k;
+  using facets = ext::facets<ext::contractive, ext::no<ext::rate>>;
+  static std::uint32_t tile() { return 8; }
+};
+/// A collective of several rounds must not return another rank's share.
+struct misspelt_share : summing {
+  using facets = ext::facets<ext::rounds, ext::early_share>;
+  unsigned contributing_rounds(unsigned) const { return 0; }
+};
+struct measuring_alone : copying {
+  using facets = ext::facets<ext::measured>;
+  template <real In, executor E, class Source>
+  void encode_measured(context<In, E> const&, Source const&, pith::rate_list const&, pith::span_on<E, std::byte>,
+                       double*) const {}
+};
+struct state_of_no_type : copying {
+  template <executor E>
+  pith::no_state make_local(E const&, pith::shape const&) const {
+    return {};
+  }
+};
 struct right_final final : copying {};
 struct final_class final : copying {
   template <real In, executor E>
@@ -152,6 +177,12 @@ struct plain_rule {
 };
 struct undeclared_rule : plain_rule {
   double refine(double scale) const { return scale; }
+};
+struct undeclared_terms : plain_rule {
+  template <class F>
+  PITH_HD void with_terms(F const& f) const {
+    f(*this);
+  }
 };
 struct misspelt_rule : plain_rule {
   using facets = ext::facets<ext::refined>;
@@ -181,6 +212,22 @@ struct always_fused : pith::ef21 {
   }
 };
 
+struct undeclared_unit : pith::residual<> {
+  double unit() const { return 2; }
+};
+struct other_scratch : pith::residual<> {
+  using facets = ext::extended<pith::residual<>::facets, ext::scratch>;
+  std::size_t scratch_bytes(pith::shape const&) const { return 8; }
+};
+
+struct runner {
+  template <class F>
+  void operator()(std::uint64_t count, F const& f) {
+    for (std::uint64_t i = 0; i < count; ++i) f(i);
+  }
+  unsigned threads() { return 1; }
+};
+
 struct private_thread_check : pith::self_communicator {
  private:
   void require_thread_support() const {}
@@ -194,6 +241,7 @@ int main() {
   pith::make_state<float>(pith::seq, adding(), pith::vector(8));
   pith::make_state<float>(pith::seq, summing(), pith::vector(8));
   pith::make_state<float>(pith::seq, right_final(), pith::vector(8));
+  pith::make_state<float>(pith::seq, pith::error_feedback(tiled(0.1) | pith::cast<pith::half>()), pith::vector(8));
 #if defined(UNDECLARED)
   // expected-error {{pith: a codec with the member decode_ranks must declare its facet: using facets = pith::ext::facets<pith::ext::ranks>; the member is: template <real In, executor E> void decode_ranks(context<In, E> const&, gathered_on<E, Out>, accum<In> factor, values_on<E, In>) const}}
   pith::make_state<float>(pith::seq, undeclared(), pith::vector(8));
@@ -233,6 +281,34 @@ int main() {
 #elif defined(MISSPELT_MEMBER_OF_A_RULE)
   // expected-error {{pith: the facet ext::refined needs: template <class A> PITH_HD Refined refine(Scale) const}}
   auto const codec = pith::scalar_quantizer<misspelt_rule>(misspelt_rule());
+#elif defined(UNDECLARED_TERMS_OF_A_RULE)
+  // expected-error {{pith: a rule with the member with_terms must declare its facet: using facets = pith::ext::facets<pith::ext::chosen_terms>}}
+  auto const codec = pith::scalar_quantizer<undeclared_terms>(undeclared_terms());
+#elif defined(MISSPELT_SHARE)
+  // expected-error {{pith: the facet ext::early_share needs: unsigned contributing_round(unsigned ranks) const}}
+  pith::make_state<float>(pith::seq, misspelt_share(), pith::vector(8));
+#elif defined(MEASURED_WITHOUT_SCRATCH)
+  // expected-error {{pith: the facet ext::measured needs: template <class In, executor E, class Source> std::size_t measured_scratch_bytes(}}
+  pith::make_state<float>(pith::seq, measuring_alone(), pith::vector(8));
+#elif defined(STATE_WITHOUT_TYPE)
+  // expected-error {{pith: the member make_local of a codec must be: template <real In, executor E> State make_local(E const&, shape const&) const}}
+  pith::make_state<float>(pith::seq, state_of_no_type(), pith::vector(8));
+#elif defined(UNDECLARED_UNIT_OF_A_POLICY)
+  // expected-error {{pith: a feedback policy with the member unit must declare its facet: using facets = pith::ext::facets<pith::ext::divided>}}
+  auto const codec = pith::error_feedback(pith::top_k(0.1), undeclared_unit());
+#elif defined(SCRATCH_OF_A_POLICY)
+  // expected-error {{pith: the facet ext::scratch needs: template <real In, executor E> std::size_t scratch_bytes(E const&, shape const&) const}}
+  auto const codec = pith::error_feedback(pith::top_k(0.1), other_scratch());
+#elif defined(IN_SECOND_HOP)
+  // expected-error {{pith: the facet ext::ranks needs: template <real In, executor E> void decode_ranks(}}
+  auto const codec = pith::two_shot(pith::qsgd<8>(), misspelt());
+#elif defined(BETWEEN_NODES)
+  // expected-error {{pith: the facet ext::ranks needs: template <real In, executor E> void decode_ranks(}}
+  auto const codec = pith::hierarchical(pith::qsgd<8>(), misspelt(), 2);
+#elif defined(THREADS_OF_A_RUNNER)
+  // expected-error {{pith: the member threads of a runner must be: unsigned threads() const}}
+  auto run = runner();
+  auto const exec = pith::par(run);
 #elif defined(UNDECLARED_MEMBER_OF_A_POLICY)
   // expected-error {{pith: a feedback policy with the member residual_in must declare its facet: using facets = pith::ext::facets<pith::ext::kept_residual>}}
   auto const codec = pith::error_feedback(pith::top_k(0.1), undeclared_policy());

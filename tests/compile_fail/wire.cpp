@@ -22,6 +22,8 @@ struct gpu {
   void upload(void*, void const*, std::size_t) const;
   void download(void*, void const*, std::size_t) const;
   void wait() const;
+  static int device_number();
+  static bool is_capturing();
   void* allocate(std::size_t) const;
   void deallocate(void*, std::size_t) const noexcept;
 };

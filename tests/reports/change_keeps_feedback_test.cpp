@@ -317,7 +317,7 @@ TEST_CASE("a change that would lose a residual is refused and changes nothing") 
     char const* advice;
   };
   auto const flush = "let a step with identity() deliver the residual first";
-  auto const declare = "declare residual_in or owes_gradients in the policy";
+  auto const declare = "declare the facet kept_residual or no_debt in the policy";
   auto const inside = float_codecs(two_shot(identity(), error_feedback(top_k(0.25), momentum_correction(0.5))));
   auto const outer = float_codecs(two_shot(identity(), fed()));
   for (auto const& r :

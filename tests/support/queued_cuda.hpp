@@ -142,6 +142,8 @@ class queued_executor {
     pith::seq.copy(to, from, bytes);
   }
   void wait() const { queued_device::current().finish(*stream_); }
+  static constexpr int device_number() { return 0; }
+  static constexpr bool is_capturing() { return false; }
 
   void* allocate(std::size_t bytes) const { return pith::seq.allocate(bytes); }
   void deallocate(void* memory, std::size_t bytes) const noexcept {

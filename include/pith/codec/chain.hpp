@@ -229,7 +229,7 @@ class chain : public codec_base {
     auto const through = get<0>().template transformed<In>(cx.id, cx.dims, from);
     get<1>().encode_from(at<1>(cx), through, y);
   }
-  static constexpr bool encodes_every_shape = !requires(detail::stage_at<0, S...> const& first) { first.tile(); };
+  static constexpr bool encodes_every_shape = !detail::transforms_tiles<detail::stage_at<0, S...>>;
   template <executor E>
   bool can_encode_from([[maybe_unused]] shape const& dims) const {
     if constexpr (encodes_every_shape) {

@@ -110,16 +110,15 @@ constexpr bool is_inherited(bool (C::*)(shape const&) const) {
 
 /// True if the codec inherits can_encode_from, which returns true, or has the member encodes_every_shape.
 template <class C, class E>
-concept encodes_every_shape = requires {
-  requires C::encodes_every_shape;
-}
-|| requires { requires is_inherited(&C::template can_encode_from<E>); };
+concept encodes_every_shape = (has_computed_facets<C> && requires { requires C::encodes_every_shape; }) || requires {
+  requires is_inherited(&C::template can_encode_from<E>);
+};
 
 /// A sparsifier that selects entries from a source. After the next stage has encoded the entries, `write_back` passes
 /// the decoded values of the entries to the source.
 template <class S, class In, class E, class Source>
-concept selects_from = requires(S const& s, context<In, E> const& cx, Source const& from, span_on<E, std::byte> side,
-                                In const* sent) {
+concept selects_from = declares<S, selects> &&
+    requires(S const& s, context<In, E> const& cx, Source const& from, span_on<E, std::byte> side, In const* sent) {
   s.select_from(cx, from, s.make_selected(cx), side);
   s.write_back(cx, from, s.make_selected(cx), sent);
 };

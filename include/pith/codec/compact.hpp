@@ -82,19 +82,11 @@ void visit_stages(piece_visitor& visitor, shape const& dims, std::size_t side, S
   }
 }
 
-template <class C>
-concept feeds_back = requires(C const& c) {
-  c.codec();
-  c.policy();
-};
-
 /// Visits the used pieces of any codec's payload. By default, the whole payload is one piece.
 template <class In, class C>
 void visit_pieces(C const& c, shape const& dims, piece_visitor& visitor) {
   if constexpr (requires { c.template visit_pieces<In>(dims, visitor); }) {
     c.template visit_pieces<In>(dims, visitor);
-  } else if constexpr (feeds_back<C>) {
-    visit_pieces<accum<In>>(c.codec(), dims, visitor);
   } else if constexpr (traits_of<C>.is_variable() && requires { typename output_of<C, In>; }) {
     auto const side = align_up(value_bytes<output_of<C, In>>(c.output_shape(dims).n), section_alignment);
     std::apply([&](auto const&... s) { visit_stages<In>(visitor, dims, side, s...); }, stages_of(c));

@@ -64,7 +64,9 @@ class two_shot : public detail::codec_exchange<First> {
 
   explicit two_shot(First codec) requires std::same_as<First, Second> : two_shot(codec, codec) {}
   two_shot(First first, Second second)
-      : base("two_shot", std::move(first)), second_(std::move(second)), is_one_(wrapped().name() == second_.name()) {}
+      : base("two_shot", std::move(first)), second_(std::move(second)), is_one_(wrapped().name() == second_.name()) {
+    explain_facets<Second>();
+  }
 
   std::string name() const {
     return detail::text("two_shot(", wrapped().name(), is_one_ ? "" : detail::text(",", second_.name()), ")");

@@ -130,6 +130,7 @@ class adaptive_exchange {
         choices_(codecs_.size()),
         board_(exec, codecs_.size(), comm.size()),
         is_recoverable_(options.is_recoverable) {
+    explain_controller<R>();
     for (std::size_t i = 0; i < codecs_.size(); ++i) measures_[i] = !codecs_[i].measuring({1}).measured_rates().empty();
     require_rates();
     require_one_controller();

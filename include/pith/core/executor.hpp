@@ -47,8 +47,10 @@ struct noop {
 ///   upload, download               copy bytes from host memory to the memory space, and back. download waits. upload
 ///                                  may read its source until wait() returns
 ///   wait                           returns after all submitted work is done
+///   device_number                  the number of the device; 0 on a host
+///   is_capturing                   true if submitted work is captured in a graph, and runs when the graph is replayed
 template <class E>
-concept executor = std::copyable<std::remove_cvref_t<E>> && detail::memory_space<space_of<E>> &&
+concept executor = std::semiregular<std::remove_cvref_t<E>> && detail::memory_space<space_of<E>> &&
     requires(E const& exec, std::uint64_t n, std::size_t bytes, void* to, void const* from) {
   exec.for_each_index(n, detail::noop{});
   exec.for_each_block(n, detail::idle_block{});
@@ -58,6 +60,8 @@ concept executor = std::copyable<std::remove_cvref_t<E>> && detail::memory_space
   exec.upload(to, from, bytes);
   exec.download(to, from, bytes);
   exec.wait();
+  { exec.device_number() } -> std::same_as<int>;
+  { exec.is_capturing() } -> std::same_as<bool>;
   { exec.allocate(bytes) } -> std::same_as<void*>;
   exec.deallocate(to, bytes);
   { E::name() } -> std::convertible_to<char const*>;
@@ -90,6 +94,8 @@ struct archetype {
   void upload(void*, void const*, std::size_t) const {}
   void download(void*, void const*, std::size_t) const {}
   void wait() const {}
+  static constexpr int device_number() { return 0; }
+  static constexpr bool is_capturing() { return false; }
   void* allocate(std::size_t) const { return nullptr; }
   void deallocate(void*, std::size_t) const noexcept {}
 };

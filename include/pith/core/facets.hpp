@@ -95,5 +95,10 @@ struct named<C, Names, true> : Names {};
       "pith: a " KIND " with the member " #MEMBER                                                             \
       " must declare its facet: using facets = pith::ext::facets<pith::ext::" #FACET ">; the member is: " SIGNATURE)
 
+/// Checks a member without a facet: it fits, or it is absent.
+#define PITH_CHECK_MEMBER(KIND, NAMES, MEMBER, FITS, SIGNATURE)   \
+  static_assert((FITS) || requires { &named<C, NAMES>::MEMBER; }, \
+                "pith: the member " #MEMBER " of a " KIND " must be: " SIGNATURE)
+
 }  // namespace detail
 }}  // namespace pith::PITH_ABI

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/config.hpp>
+#include <pith/core/facets.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -35,10 +36,23 @@ concept parallel_runner = requires(R& run, std::uint64_t count, detail::any_chun
 
 namespace detail {
 
+struct runner_members {
+  int threads;
+};
+template <class R>
+concept reports_threads = requires(R const& r) {
+  { r.threads() } -> std::convertible_to<unsigned>;
+};
+template <class C>
+struct runner_check {
+  PITH_CHECK_MEMBER("runner", runner_members, threads, reports_threads<C>, "unsigned threads() const");
+};
+
 /// The number of a runner's threads; 0 if the runner has no function threads().
 template <class R>
 unsigned reported_threads(R const& runner) {
-  if constexpr (requires { runner.threads(); }) return static_cast<unsigned>(runner.threads());
+  if constexpr (std::is_class_v<R>) static_cast<void>(runner_check<R>());  // a runner may be a pointer to a function
+  if constexpr (reports_threads<R>) return static_cast<unsigned>(runner.threads());
   return 0;
 }
 

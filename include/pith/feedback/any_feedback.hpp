@@ -93,7 +93,7 @@ class any_feedback {
       return any_state(pith::make_local<In>(exec, policy, dims));
     }
     std::size_t scratch_bytes(E const& exec, shape const& dims) const override {
-      return detail::scratch_bytes<In>(policy, exec, dims);
+      return detail::policy_scratch_bytes<In>(policy, exec, dims);
     }
 
     void compensate(context<In, E> const& cx, values_on<E, In const> g, values_on<E, A> p,

@@ -79,10 +79,9 @@ struct settle_estimate {
 ///               uncompressed
 class ef21 {
  public:
-  using facets = ext::facets<ext::after_mean, ext::momentum>;
+  using facets = ext::facets<ext::after_mean, ext::momentum, ext::no_debt>;
 
   static constexpr bool is_reproducible = true;
-  static constexpr bool owes_gradients = false;
 
   explicit ef21(double eta = 1) : eta_(eta) {
     detail::require(0 < eta && eta <= 1, "ef21: eta must be in (0, 1], got ", eta);

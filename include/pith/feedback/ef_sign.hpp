@@ -21,7 +21,7 @@ namespace pith { inline namespace PITH_ABI {
 ///   reference   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019, algorithm 1
 class ef_sign : public residual<detail::accumulated, detail::chosen_weights> {
  public:
-  using facets = ext::facets<ext::fused, ext::after_mean, ext::unsent, ext::kept_residual>;
+  using facets = ext::facets<ext::fused, ext::after_mean, ext::unsent, ext::kept_residual, ext::divided>;
 
   explicit ef_sign(double learning_rate) : residual(1, valid(learning_rate)), learning_rate_(learning_rate) {}
 

@@ -3,6 +3,7 @@
 
 #include <pith/adaptor/detail/adaptor.hpp>
 #include <pith/codec/capability.hpp>
+#include <pith/codec/compact.hpp>
 #include <pith/codec/detail/contraction.hpp>
 #include <pith/codec/detail/own_share.hpp>
 #include <pith/codec/detail/saving.hpp>
@@ -128,6 +129,10 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   std::size_t payload_bytes(shape const& dims) const {
     return pith::payload_bytes<accum<In>>(codec_, dims);
   }
+  template <class In>
+  void visit_pieces(shape const& dims, detail::piece_visitor& visitor) const {
+    detail::visit_pieces<accum<In>>(codec_, dims, visitor);
+  }
   template <class In, executor E>
   std::size_t scratch_bytes(E const& exec, shape const& dims) const {
     auto const own = detail::scratch_bytes<accum<In>>(codec_, exec, dims);
@@ -135,7 +140,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
       auto const from = detail::scratch_bytes_from<accum<In>, source_of<In, E>>(codec_, exec, dims);
       if (encodes_in_one_pass<In, E>(dims)) return std::max(from, detail::wide_bytes<In>(dims) + own);
     }
-    return 2 * scratch_for<accum<In>>(dims.n) + own + detail::scratch_bytes<In>(policy_, exec, dims);
+    return 2 * scratch_for<accum<In>>(dims.n) + own + detail::policy_scratch_bytes<In>(policy_, exec, dims);
   }
 
   template <real In, executor E>
@@ -176,7 +181,8 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     auto const tensors = detail::reports_delivered<C, accum<In>, E> ? 3u : 2u;
     return tensors * scratch_for<accum<In>>(dims.n) +
            detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks) +
-           detail::contribution_scratch_bytes<accum<In>>(codec_, dims) + detail::scratch_bytes<In>(policy_, exec, dims);
+           detail::contribution_scratch_bytes<accum<In>>(codec_, dims) +
+           detail::policy_scratch_bytes<In>(policy_, exec, dims);
   }
 
   template <real In, executor E>

@@ -14,13 +14,28 @@
 
 namespace pith { inline namespace PITH_ABI {
 
+/// Selects the decoded values that `update` receives. A rank's own share is the decoded value of its own payload,
+/// scaled so that the mean of all ranks' shares is the decoded mean.
+enum class feedback_on : std::uint8_t {
+  first_known,  ///< the rank's own share if it is available before the exchange ends, else the mean
+  own,          ///< the rank's own share
+  mean,         ///< the mean
+};
+
 namespace ext {
 
 struct fused {};          ///< source, has_source
 struct after_mean {};     ///< after_exchange
 struct unsent {};         ///< add_unsent
 struct kept_residual {};  ///< residual_in
+struct divided {};        ///< unit
 struct momentum {};       ///< changes_gradients
+struct scratch {};        ///< scratch_bytes
+struct memoryless {};     ///< the policy does not store the compression error
+struct no_debt {};        ///< the states contain no part of a gradient that is still to be delivered
+/// `update` receives these values. The default is feedback_on::first_known.
+template <feedback_on On>
+struct updates_on {};
 
 }  // namespace ext
 
@@ -42,14 +57,19 @@ struct momentum {};       ///< changes_gradients
 ///     ext::unsent         add_unsent(context<In, E>, unsent, local)   adds to the residual the part of the mean that
 ///                                                                 In, half or bfloat16, cannot hold
 ///     ext::kept_residual  residual_in(local)                      returns the buffer of the residual, which has not
-///                                                                 been delivered. If the policy divides the decoded
-///                                                                 mean by a number, its member unit() returns this
-///                                                                 number, and another policy continues with
-///                                                                 residual / unit()
+///                                                                 been delivered
+///     ext::divided        unit()                                  the number by which the policy divides the decoded
+///                                                                 mean. Another policy continues with residual / unit()
 ///     ext::momentum       changes_gradients()                     true if gradients change even with a lossless codec
+///     ext::scratch        scratch_bytes<In>(exec, dims)           the workspace bytes that the functions take
+///     ext::memoryless                                             the policy does not store the compression error, so
+///                                                                 no state can grow, and it accepts any codec
+///     ext::no_debt                                                the states contain no part of a gradient that is
+///                                                                 still to be delivered
+///     ext::updates_on<on>                                         `update` receives the values that feedback_on selects
 ///
-/// A policy with states has the facet kept_residual, or declares `static constexpr bool owes_gradients = false`: the
-/// states contain no such residual. Without either, `change` of an exchange replaces the policy only by an equal one.
+/// A policy with states has the facet kept_residual or no_debt. Without either, `change` of an exchange replaces the
+/// policy only by an equal one.
 template <class F, class In, class E>
 concept feedback = std::copyable<F> && real<In> && executor<E> &&
     requires(F const& f, context<In, E> const& cx, values_on<E, In const> g, values_on<E, accum<In>> p,
@@ -62,25 +82,12 @@ concept feedback = std::copyable<F> && real<In> && executor<E> &&
 
 namespace detail {
 
-/// True if the policy does not store the compression error. Such a policy accepts any codec, because it has no state
-/// that can grow.
 template <class F>
-concept memoryless = requires {
-  requires std::remove_cvref_t<F>::is_memoryless;
-};
+concept memoryless = declares<std::remove_cvref_t<F>, ext::memoryless>;
 
 }  // namespace detail
 
-/// Selects the decoded values that `update` receives. A rank's own share is the decoded value of its own payload,
-/// scaled so that the mean of all ranks' shares is the decoded mean.
-enum class feedback_on : std::uint8_t {
-  first_known,  ///< the rank's own share if it is available before the exchange ends, else the mean
-  own,          ///< the rank's own share
-  mean,         ///< the mean
-};
-
-/// The traits of a feedback policy, from its members `updates_on`, `is_memoryless`, `is_reproducible` and
-/// `changes_gradients()`, and its facets.
+/// The traits of a feedback policy, from its facets and its members `is_reproducible` and `changes_gradients()`.
 struct feedback_traits {
   feedback_on updates_on = feedback_on::first_known;
   bool is_memoryless = false;
@@ -120,11 +127,9 @@ struct feedback_source {
 
 template <class F>
 constexpr feedback_on declared_updates_on() {
-  if constexpr (requires { F::updates_on; }) {
-    return F::updates_on;
-  } else {
-    return feedback_on::first_known;
-  }
+  if constexpr (declares<F, ext::updates_on<feedback_on::own>>) return feedback_on::own;
+  if constexpr (declares<F, ext::updates_on<feedback_on::mean>>) return feedback_on::mean;
+  return feedback_on::first_known;
 }
 
 template <class F>
@@ -152,9 +157,17 @@ double unit_of(F const& policy) {
 
 /// True if the policy's states contain no part of a gradient that is still to be delivered.
 template <class F>
-concept owes_nothing = memoryless<F> || requires {
-  requires !F::owes_gradients;
-};
+concept owes_nothing = memoryless<F> || declares<F, ext::no_debt>;
+
+/// The workspace bytes that a policy's functions take.
+template <class In, class F, class E>
+std::size_t policy_scratch_bytes(F const& policy, [[maybe_unused]] E const& exec, [[maybe_unused]] shape const& dims) {
+  if constexpr (requires { policy.template scratch_bytes<In>(exec, dims); }) {
+    return policy.template scratch_bytes<In>(exec, dims);
+  } else {
+    return 0;
+  }
+}
 
 /// The policy's name without parameters.
 template <class F>
@@ -164,7 +177,7 @@ std::string policy_word(F const& policy) {
 }
 
 /// Returns the place of a feedback policy. Policies with equal words have interchangeable states, although their
-/// parameters may differ. But if `policy` declares neither residual_in nor owes_gradients, the meaning of its states is
+/// parameters may differ. But if `policy` declares neither kept_residual nor no_debt, the meaning of its states is
 /// unknown, and only a policy with an equal name can use them.
 template <class A, class F>
 feedback_place<A> place_of(F const& policy, feedback_scope const& at, auto& replicated, auto& local) {
@@ -185,7 +198,7 @@ feedback_place<A> place_of(F const& policy, feedback_scope const& at, auto& repl
 template <class F, class A>
 void append_places(F const& policy, feedback_scope const& at, auto& replicated, auto& local,
                    feedback_places<A>& places) {
-  if constexpr (requires { policy.visit_feedback(at, replicated, local, places); }) {
+  if constexpr (erased_feedback<F>) {
     policy.visit_feedback(at, replicated, local, places);
   } else {
     auto place = place_of<A>(policy, at, replicated, local);

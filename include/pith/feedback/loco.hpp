@@ -49,7 +49,7 @@ struct decay_and_add {
 ///               residuals of full precision
 class loco : public residual<detail::accumulated, detail::chosen_weights> {
  public:
-  static constexpr feedback_on updates_on = feedback_on::own;
+  using facets = ext::extended<residual::facets, ext::updates_on<feedback_on::own>>;
 
   explicit loco(double of_average = 0.8, std::uint64_t period = 1024) : beta_(of_average), period_(period) {
     detail::require(0 <= beta_ && static_cast<float>(beta_) < 1, "loco: beta must be in [0, 1), got ", beta_);

@@ -15,7 +15,7 @@ namespace pith { inline namespace PITH_ABI {
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019. The released code uses this residual
 class mean_residual : public residual<detail::accumulated, detail::chosen_weights> {
  public:
-  static constexpr feedback_on updates_on = feedback_on::mean;
+  using facets = ext::extended<residual::facets, ext::updates_on<feedback_on::mean>>;
 
   using residual::residual;
 

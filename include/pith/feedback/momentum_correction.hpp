@@ -88,7 +88,7 @@ struct keep_momentum {
 ///               keeps the error of a quantizer
 class momentum_correction {
  public:
-  using facets = ext::facets<ext::unsent, ext::kept_residual, ext::momentum>;
+  using facets = ext::facets<ext::unsent, ext::kept_residual, ext::momentum, ext::scratch>;
 
   static constexpr bool is_reproducible = true;
 

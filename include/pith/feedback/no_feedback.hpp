@@ -15,10 +15,9 @@ namespace pith { inline namespace PITH_ABI {
 ///   reference   GRACE's memory "none"
 class no_feedback {
  public:
-  using facets = ext::facets<ext::fused>;
+  using facets = ext::facets<ext::fused, ext::memoryless>;
 
   static constexpr bool is_reproducible = true;
-  static constexpr bool is_memoryless = true;
 
   std::string name() const { return "no_feedback"; }
 

@@ -17,7 +17,7 @@ namespace pith { inline namespace PITH_ABI {
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, algorithm 2
 class own_residual : public residual<detail::accumulated, detail::chosen_weights> {
  public:
-  static constexpr feedback_on updates_on = feedback_on::own;
+  using facets = ext::extended<residual::facets, ext::updates_on<feedback_on::own>>;
 
   using residual::residual;
 

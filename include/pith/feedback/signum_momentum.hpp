@@ -33,10 +33,9 @@ struct keep_decayed {
 ///   reference   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018, algorithm 2
 class signum_momentum {
  public:
-  using facets = ext::facets<ext::momentum>;
+  using facets = ext::facets<ext::momentum, ext::memoryless>;
 
   static constexpr bool is_reproducible = true;
-  static constexpr bool is_memoryless = true;
 
   explicit signum_momentum(double beta = 0.9) : beta_(beta) {
     detail::require(0 <= beta && beta < 1 && static_cast<float>(beta) < 1,

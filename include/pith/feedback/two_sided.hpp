@@ -84,7 +84,7 @@ class two_sided {
     using A = accum<In>;
     auto const server = scratch_for<A>(dims.n) + scratch_for<std::byte>(payload_bytes<A>(server_, dims)) +
                         detail::scratch_bytes<A>(server_, exec, dims);
-    return std::max(server, detail::scratch_bytes<In>(worker_, exec, dims));
+    return std::max(server, detail::policy_scratch_bytes<In>(worker_, exec, dims));
   }
 
   template <real In, executor E>

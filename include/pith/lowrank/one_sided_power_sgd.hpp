@@ -44,6 +44,7 @@ struct block_in_turn : Body {
 template <executor E>
 class in_turn : public E {
  public:
+  in_turn() = default;
   in_turn(E const& exec, turn when) : E(exec), when_(when) {}
 
   template <class F>
@@ -56,7 +57,7 @@ class in_turn : public E {
   }
 
  private:
-  turn when_;
+  turn when_{};
 };
 
 static_assert(executor<in_turn<archetype>>);

@@ -35,27 +35,6 @@ PITH_HD inline A round_down(A v) {
   return bits_as<A>(bits_as<bits_of<A>>(v) >> spare << spare);
 }
 
-/// The largest magnitude of a bucket, as a statistic.
-struct largest_terms {
-  template <class A>
-  PITH_HD double measure(A x) const {
-    return magnitude(static_cast<double>(x));
-  }
-  PITH_HD double merge(double a, double b) const { return larger{}(a, b); }
-
-  /// The merge of the terms of p[0], ..., p[width - 1]. A maximum of bit patterns takes one instruction per vector, in
-  /// any order, and is NaN if a value is NaN.
-  template <class A, class Width>
-  PITH_HD static double largest(A const* p, Width width) {
-    bits_of<A> most = 0;
-    for (std::uint32_t i = 0; i < width; ++i) {
-      auto const size = bits_as<bits_of<A>>(magnitude(p[i]));
-      most = size > most ? size : most;
-    }
-    return static_cast<double>(bits_as<A>(most));
-  }
-};
-
 /// The statistic from which a bucket's norm is computed: the sum of squares or, in the type of this sum, the largest
 /// magnitude.
 template <norm Of>
@@ -80,7 +59,7 @@ struct norm_terms {
 /// to the integer times the unit.
 template <int Bits>
 struct qsgd_rule {
-  using facets = ext::facets<ext::refined, ext::scaled>;
+  using facets = ext::facets<ext::chosen_terms, ext::refined, ext::scaled>;
 
   static constexpr int bits = Bits;
   static constexpr bool draws = true;

@@ -14,13 +14,14 @@ namespace pith { inline namespace PITH_ABI {
 
 namespace ext {
 
-struct refined {};     ///< refine
-struct scaled {};      ///< scaled
-struct members {};     ///< members
-struct candidates {};  ///< candidate, candidates, chooses
-struct tensor {};      ///< tensor_scale, tensor
-struct scale_free {};  ///< `code` needs no scale
-struct sign {};        ///< `code` is x < 0
+struct chosen_terms {};  ///< with_terms
+struct refined {};       ///< refine
+struct scaled {};        ///< scaled
+struct members {};       ///< members
+struct candidates {};    ///< candidate, candidates, chooses
+struct tensor {};        ///< tensor_scale, tensor
+struct scale_free {};    ///< `code` needs no scale
+struct sign {};          ///< `code` is x < 0
 
 }  // namespace ext
 

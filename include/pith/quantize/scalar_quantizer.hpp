@@ -40,7 +40,7 @@ class scalar_quantizer : public codec_base {
   static_assert(sizeof(detail::rule_check<Rule, float>) > 0);
 
  public:
-  using engine_facets = ext::facets<ext::source, ext::ranks>;
+  using engine_facets = ext::facets<ext::source, ext::ranks, detail::reads_tiles>;
 
   template <class In>
   using output = packed<Rule::bits>;

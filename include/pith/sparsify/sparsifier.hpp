@@ -49,7 +49,7 @@ struct scatter_at {
 template <class Self, detail::index_coder Coder = packed_indices>
 class sparsifier : public codec_base {
  public:
-  using engine_facets = ext::facets<ext::source, ext::entries>;
+  using engine_facets = ext::facets<ext::source, ext::source_scratch, ext::entries, detail::selects>;
 
   template <class In>
   using output = In;

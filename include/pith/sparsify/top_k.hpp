@@ -37,6 +37,7 @@ class top_k : public sparsifier<top_k<Coder>, Coder> {
 
  public:
   using facets = ext::facets<ext::contractive, ext::rate>;
+  using engine_facets = ext::extended<typename base::engine_facets, ext::measured>;
 
   using base::coder;
 

@@ -146,7 +146,7 @@ struct restore_block {
 template <tile_rule Rule>
 class tile_transform : public codec_base {
  public:
-  using engine_facets = ext::facets<ext::unbiased, ext::contractive>;
+  using engine_facets = ext::facets<ext::unbiased, ext::contractive, detail::emits_tiles>;
 
   template <class In>
   using output = In;

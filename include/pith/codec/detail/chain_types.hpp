@@ -78,21 +78,17 @@ constexpr auto& part(States& states) {
 }
 
 /// A transform that can write its tiles to block-local memory, where a quantizer reads them.
-template <class S, class In>
-concept transforms_tiles = requires(S const& s, encoding_id const& id, shape const& dims) {
-  s.template transformed<In>(id, dims, plain_source<In>());
-};
+template <class S>
+concept transforms_tiles = declares<S, emits_tiles>;
 /// A quantizer that reads a transform's tiles from block-local memory. Transform and quantizer then form one pass.
 template <class S, class In, class E>
-concept takes_tiles = std::same_as<In, accum<In>> && reads_source<S, In, E, plain_source<In>> &&
-    requires(S const& s, std::uint64_t n) {
-  { s.holds_tiles(n, E::items_per_block, 1u) } -> std::same_as<bool>;
-};
+concept takes_tiles =
+    std::same_as<In, accum<In>> && declares<S, reads_tiles> && reads_source<S, In, E, plain_source<In>>;
 
 template <class In, class E, class... S>
 inline constexpr bool fuses_tiles = false;
 template <class In, class E, class First, class Second>
-  requires transforms_tiles<First, In> && takes_tiles<Second, In, E>
+  requires transforms_tiles<First> && takes_tiles<Second, In, E>
 inline constexpr bool fuses_tiles<In, E, First, Second> = true;
 
 /// True if no stage of a chain has a state.

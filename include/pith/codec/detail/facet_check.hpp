@@ -6,6 +6,7 @@
 #include <pith/codec/detail/entries.hpp>
 #include <pith/codec/detail/own_share.hpp>
 #include <pith/codec/facets.hpp>
+#include <pith/codec/measured.hpp>
 #include <pith/codec/rounds.hpp>
 #include <pith/core/source.hpp>
 
@@ -27,12 +28,21 @@ template <class C>
 concept has_granule = requires(C const& c) {
   { c.granule() } -> std::same_as<std::uint64_t>;
 };
+template <class C, class In, class E>
+concept takes_other_scratch = requires(C const& c, E const& exec, shape const& dims) {
+  { c.template scratch_bytes_from<In, E, ext::residual_source<In>>(exec, dims) } -> std::same_as<std::size_t>;
+};
+template <class C>
+concept contributes_early = requires(C const& c) {
+  { c.contributing_round(2u) } -> std::same_as<unsigned>;
+};
 
 /// The names of all members of facets.
 struct facet_members {
   int omega, delta, error_bound, at, encode_from, decode_ranks, max_entries, decode_entries, used_values,
       used_side_bytes, granule, contribution, own_contribution, delivered, round, exchange_scratch_bytes, produce,
-      absorb, produce_from, absorb_to;
+      absorb, produce_from, absorb_to, scratch_bytes_from, encode_measured, measured_scratch_bytes, contributing_round,
+      make_replicated, make_local;
 };
 
 /// Fails to compile if the facets of a codec do not fit its members.
@@ -49,6 +59,15 @@ struct facet_check {
              "template <real In, executor E, class Source> void encode_from(context<In, E> const&, Source const&, "
              "encoded_on<E, Out>) const; in a codec that is not a stage, the last arguments are span_on<E, std::byte> "
              "payload, replicated const&, local&");
+  PITH_FACET(
+      source_scratch, scratch_bytes_from, (takes_other_scratch<C, In, E>),
+      "template <class In, executor E, class Source> std::size_t scratch_bytes_from(E const&, shape const&) const");
+  PITH_FACET(measured, encode_measured, (measures_from<C, In, E, ext::plain_source<In>>),
+             "template <real In, executor E, class Source> void encode_measured(context<In, E> const&, Source const&, "
+             "rate_list const&, span_on<E, std::byte> payload, double* energies) const");
+  PITH_FACET(measured, measured_scratch_bytes, (measures_from<C, In, E, ext::plain_source<In>>),
+             "template <class In, executor E, class Source> std::size_t measured_scratch_bytes(E const&, shape const&, "
+             "rate_list const&, bool sends) const");
   PITH_FACET(
       ranks, decode_ranks, (decodes_ranks<C, In, E>),
       "template <real In, executor E> void decode_ranks(context<In, E> const&, gathered_on<E, Out>, accum<In> "
@@ -69,6 +88,8 @@ struct facet_check {
   PITH_FACET(costly_share, own_contribution, (collective<C, In, E> && reports_contribution<C, In, E>),
              "template <real In, executor E> void own_contribution(context<In, E> const&, span_on<E, std::byte const> "
              "produced, values_on<E, In> sent, replicated const&) const");
+  PITH_FACET(early_share, contributing_round, contributes_early<C>,
+             "unsigned contributing_round(unsigned ranks) const");
   PITH_FACET(delivered, delivered, (reports_delivered<C, In, E>),
              "template <real In, executor E> void delivered(context<In, E> const&, values_on<E, In const> p, "
              "values_on<E, In const> mean, values_on<E, In> sent, replicated const&, local const&) const");
@@ -90,6 +111,11 @@ struct facet_check {
   PITH_FACET(source_rounds, absorb_to, (exchanges_from<C, In, E, ext::residual_source<In>, ext::tensor_sink<In>>),
              "template <real In, executor E, class Sink> void absorb_to(context<In, E> const&, received_on<E>, Sink "
              "const&, replicated&) const");
+  PITH_CHECK_MEMBER(
+      "codec", facet_members, make_replicated, (has_replicated<C, In, E>),
+      "template <real In, executor E> State make_replicated(E const&, encoding_id const&, shape const&) const");
+  PITH_CHECK_MEMBER("codec", facet_members, make_local, (has_local<C, In, E>),
+                    "template <real In, executor E> State make_local(E const&, shape const&) const");
 };
 
 #undef PITH_FACET

@@ -91,7 +91,7 @@ struct feedback_place {
   /// The end of the error message if the place is lost.
   char const* advice() const {
     return is_known ? ": let a step with identity() deliver the residual first"
-                    : ": declare residual_in or owes_gradients in the policy";
+                    : ": declare the facet kept_residual or no_debt in the policy";
   }
   bool has_states() const {
     return std::any_of(fields.begin(), fields.end(), [](auto const& f) { return f.bytes > 0; });

@@ -20,6 +20,8 @@ namespace pith { inline namespace PITH_ABI { namespace detail {
 /// no state.
 class sparse_exchange : public codec_base {
  public:
+  using engine_facets = ext::facets<ext::early_share>;
+
   static constexpr codec_traits traits = {.reproducible = true};
 
   std::string name() const { return text(word_, "(", density_.text(), ")"); }

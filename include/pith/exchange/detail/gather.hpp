@@ -20,21 +20,11 @@ constexpr char const* gather_name(gather how) {
   }
 }
 
-/// Whether a graph is being captured from the executor's stream.
-template <class E>
-bool is_capturing([[maybe_unused]] E const& exec) {
-  if constexpr (requires { exec.is_capturing(); }) {
-    return exec.is_capturing();
-  } else {
-    return false;
-  }
-}
-
 /// Throws std::invalid_argument during the capture of a graph, since a replay would use the captured sizes. Does
 /// nothing for an executor without graphs.
 template <class E>
 void require_no_capture(E const& exec, gather how) {
-  require(!is_capturing(exec), "gradient_exchange::begin: gather::", gather_name(how),
+  require(!exec.is_capturing(), "gradient_exchange::begin: gather::", gather_name(how),
           " must not be captured in a graph, because sizes change in each step: use gather::padded");
 }
 

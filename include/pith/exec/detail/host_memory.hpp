@@ -22,6 +22,8 @@ struct host_memory {
   void upload(void* to, void const* from, std::size_t bytes) const { copy(to, from, bytes); }
   void download(void* to, void const* from, std::size_t bytes) const { copy(to, from, bytes); }
   void wait() const {}
+  static constexpr int device_number() { return 0; }
+  static constexpr bool is_capturing() { return false; }
 
   void* allocate(std::size_t bytes) const { return ::operator new(bytes, std::align_val_t(scratch_alignment)); }
   void deallocate(void* memory, std::size_t) const noexcept {

@@ -12,7 +12,8 @@ namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The names of all members of a policy's facets.
 struct policy_members {
-  int source, after_exchange, add_unsent, residual_in, changes_gradients;
+  int source, after_exchange, add_unsent, residual_in, unit, changes_gradients, scratch_bytes, make_replicated,
+      make_local;
 };
 
 template <class F, class In, class E>
@@ -26,6 +27,14 @@ concept is_fused = has_sources<F, In, E> && requires(F const& f) {
 template <class F>
 concept may_change_gradients = requires(F const& f) {
   { f.changes_gradients() } -> std::same_as<bool>;
+};
+template <class F>
+concept has_unit = requires(F const& f) {
+  { f.unit() } -> std::same_as<double>;
+};
+template <class F, class In, class E>
+concept takes_scratch = requires(F const& f, E const& exec, shape const& dims) {
+  { f.template scratch_bytes<In>(exec, dims) } -> std::same_as<std::size_t>;
 };
 
 /// Fails to compile if the facets of a feedback policy do not fit its members.
@@ -45,7 +54,15 @@ struct policy_check {
              "local&) const");
   PITH_FACET(kept_residual, residual_in, (has_residual_in<C, float, E>),
              "buffer<accum<In>, E>& residual_in(local&) const, or a buffer of bfloat16");
+  PITH_FACET(divided, unit, has_unit<C>, "double unit() const");
   PITH_FACET(momentum, changes_gradients, may_change_gradients<C>, "bool changes_gradients() const");
+  PITH_FACET(scratch, scratch_bytes, (takes_scratch<C, float, E>),
+             "template <real In, executor E> std::size_t scratch_bytes(E const&, shape const&) const");
+  PITH_CHECK_MEMBER(
+      "feedback policy", policy_members, make_replicated, (has_replicated<C, float, E>),
+      "template <real In, executor E> State make_replicated(E const&, encoding_id const&, shape const&) const");
+  PITH_CHECK_MEMBER("feedback policy", policy_members, make_local, (has_local<C, float, E>),
+                    "template <real In, executor E> State make_local(E const&, shape const&) const");
 };
 
 #undef PITH_FACET

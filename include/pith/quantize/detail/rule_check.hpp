@@ -11,7 +11,16 @@ namespace pith { inline namespace PITH_ABI { namespace detail {
 
 /// The names of all members of a rule's facets.
 struct rule_members {
-  int refine, scaled, candidate, members, tensor_scale;
+  int with_terms, refine, scaled, candidate, members, tensor_scale;
+};
+
+struct takes_any_terms {
+  template <class Terms>
+  PITH_HD void operator()(Terms const&) const {}
+};
+template <class R>
+concept selects_terms = requires(R const& r) {
+  r.with_terms(takes_any_terms());
 };
 
 template <class R, class A>
@@ -27,6 +36,10 @@ concept offers_candidates = has_candidates<R> && requires(R const& r, scale_of<R
 /// Fails to compile if the facets of a quantizer rule do not fit its members.
 template <class C, class A>
 struct rule_check {
+  PITH_CHECK_FACET(
+      "rule", rule_members, chosen_terms, with_terms, selects_terms<C>,
+      "template <class F> PITH_HD void with_terms(F const& f) const, which calls f with an object with the "
+      "functions `measure` and `merge`");
   PITH_CHECK_FACET("rule", rule_members, refined, refine, (refines<C, A>),
                    "template <class A> PITH_HD Refined refine(Scale) const");
   PITH_CHECK_FACET("rule", rule_members, scaled, scaled, (scalable<C, A>),

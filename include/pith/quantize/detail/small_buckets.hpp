@@ -3,17 +3,12 @@
 
 #include <pith/core/detail/summation.hpp>
 #include <pith/quantize/detail/code_block.hpp>
+#include <pith/quantize/detail/largest_terms.hpp>
 
 #include <concepts>
 #include <cstdint>
 
 namespace pith { inline namespace PITH_ABI { namespace detail {
-
-/// A rule whose scale follows from the largest magnitude of a bucket (largest_terms).
-template <class Rule, class A>
-concept has_largest = requires(A const* p, std::uint32_t width) {
-  Rule::largest(p, width);
-};
 
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct quantize_buckets {
@@ -43,7 +38,7 @@ struct quantize_buckets {
  private:
   /// True if one thread measures a bucket by its largest magnitude.
   template <class Team>
-  static constexpr bool takes_largest = std::derived_from<Team, serial_team> && has_largest<Rule, A>;
+  static constexpr bool takes_largest = std::derived_from<Team, serial_team>&& std::derived_from<Rule, largest_terms>;
 
   template <class Team>
   PITH_HD A const* load(Team const& team, memory& fast, bucket_run const& run) const {
@@ -110,7 +105,7 @@ struct quantize_buckets {
       merge_rows(
           team, lanes, buckets, width, [=](std::uint32_t i) { return terms.measure(p[i]); }, merged<Terms>{terms});
     };
-    if constexpr (Team::by_octets && requires { rule.with_terms(merge); }) {
+    if constexpr (Team::by_octets && declares<Rule, ext::chosen_terms>) {
       rule.with_terms(merge);
     } else {
       merge(rule);
