@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -97,4 +98,14 @@ TEST_CASE("a buffer begins as zeros and moves") {
   CHECK(c.data() == nullptr);
   c = std::move(b);
   CHECK(c.view()[4] == 7);
+}
+
+TEST_CASE("a size whose number of bytes exceeds 2^64 - 1 is refused") {
+  auto memory = std::vector<std::byte>(1024);
+  auto ws = pith::workspace<>(pith::span<std::byte>(memory));
+  CHECK_THROWS_AS(ws.take<float>(std::uint64_t{1} << 62), pith::workspace_exhausted);
+  CHECK_THROWS_AS(ws.take_bytes(~std::size_t{0}), pith::workspace_exhausted);
+  CHECK(ws.high_water() == 0);
+  using doubles = pith::buffer<double, pith::seq_executor>;
+  CHECK_THROWS_AS(doubles(pith::seq, std::size_t{1} << 61), std::bad_array_new_length);
 }

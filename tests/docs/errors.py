@@ -148,7 +148,7 @@ def page():
     for path in sorted(INCLUDE.rglob("*.hpp")) + sorted(INCLUDE.rglob("*.cuh")) + sorted(RUNTIME.glob("*.?pp")):
         where = name_of(path)
         for kind, words in thrown(path):
-            if not words.endswith(("{parts...}", ": ")) and not words.startswith("{"):
+            if words and not words.endswith(("{parts...}", ": ")) and not words.startswith("{"):
                 of_kind[kind].append((where, readable(where, words)))
     lines = ["# Errors", "", "Every error that the library throws. A word in *italics* or a capital letter stands for a value.",
              "`tests/docs/errors.py docs/errors.md --update` writes this page from the headers.", ""]

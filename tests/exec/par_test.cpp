@@ -37,6 +37,19 @@ struct engine {
   }
 };
 
+/// Stops after the first chunk if `fails` is true.
+struct stopping_engine {
+  bool fails = false;
+
+  template <class F>
+  void operator()(std::uint64_t count, F const& f) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      if (fails && i == 1) throw std::runtime_error("stopped");
+      f(i);
+    }
+  }
+};
+
 static_assert(pith::executor<pith::par_executor<pith::thread_pool>>);
 static_assert(pith::detail::host_executor<pith::par_executor<engine>>);
 static_assert(std::is_same_v<decltype(pith::par()), pith::par_executor<pith::thread_pool>>);
@@ -229,4 +242,24 @@ struct allocates_nothing {
 TEST_CASE("compress and decompress allocate nothing") {
   auto pool = pith::thread_pool(3);
   with_codecs(many, allocates_nothing{pool});
+}
+
+TEST_CASE("a step in which the runner throws does not change the scales of later steps") {
+  auto run = stopping_engine();
+  auto const exec = pith::par(run);
+  auto const codec = pith::scaled_sign();
+  auto const dims = pith::vector(many);
+  auto const x = narrow<float>(normal_vector(many, 5));
+  auto memory = std::vector<std::byte>(pith::workspace_bytes<float>(exec, codec, dims));
+  auto ws = pith::workspace<>(pith::span<std::byte>(memory));
+  auto const payload_of = [&](auto& state) {
+    auto payload = std::vector<std::byte>(pith::payload_bytes<float>(codec, dims));
+    pith::compress(exec, codec, pith::span<float const>(x), pith::span<std::byte>(payload), state, ws);
+    return payload;
+  };
+  auto state = pith::make_state<float>(exec, codec, dims), other = pith::make_state<float>(exec, codec, dims);
+  run.fails = true;
+  CHECK_THROWS_WITH_AS(payload_of(state), "stopped", std::runtime_error);
+  run.fails = false;
+  CHECK(payload_of(state) == payload_of(other));
 }

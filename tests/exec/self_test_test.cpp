@@ -8,7 +8,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cstddef>
+#include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <stdexcept>
 
@@ -19,12 +20,12 @@ enum class fault : std::uint8_t { zeros, rounds_down, one_bit };
 /// An executor whose loops make a wrong result. It has the other functions of `seq`.
 template <fault Fault>
 struct faulty : pith::seq_executor {
-  template <class F>
-  void for_each_index(std::uint64_t n, F const& f) const {
-    if constexpr (Fault != fault::zeros) pith::seq_executor::for_each_index(n, f);
-    if constexpr (requires { f.to[0] = std::uint16_t{0}; }) {
-      if constexpr (Fault == fault::rounds_down) std::fill_n(f.to, 8 * n, std::uint16_t{0x3f80});
-      if constexpr (Fault == fault::one_bit) f.to[100] ^= 1;
+  template <class Body>
+  void for_each_block(std::uint64_t n, Body const& body) const {
+    if constexpr (Fault != fault::zeros) pith::seq_executor::for_each_block(n, body);
+    if constexpr (std::same_as<Body, pith::detail::rounded_samples>) {
+      if constexpr (Fault == fault::rounds_down) std::fill_n(body.to, n * Body::items_per_block, std::uint16_t{0x3f80});
+      if constexpr (Fault == fault::one_bit) body.to[100] ^= 1;
     }
   }
 };
@@ -34,6 +35,9 @@ struct faulty : pith::seq_executor {
 TEST_CASE("self_test accepts the host's executors") {
   CHECK_NOTHROW(pith::self_test(pith::seq));
   CHECK_NOTHROW(pith::self_test(pith::par()));
+  for (auto const level : {pith::isa::baseline, pith::isa::avx2, pith::isa::avx512}) {
+    if (level <= pith::best_isa()) CHECK_NOTHROW(pith::self_test(pith::seq_executor(level)));
+  }
 }
 
 TEST_CASE("self_test refuses executors that round wrongly") {

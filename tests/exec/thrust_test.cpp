@@ -14,7 +14,13 @@
 
 #include <doctest/doctest.h>
 
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <vector>
 
 #include "support/codecs.hpp"
@@ -37,6 +43,11 @@ struct same_as_seq {
 template <class P>
 same_as_seq(P) -> same_as_seq<P>;
 
+struct halved {
+  float* x;
+  void operator()(std::uint64_t i) const { x[i] *= 0.5f; }
+};
+
 static_assert(pith::detail::host_executor<decltype(pith::on(thrust::seq))>);
 static_assert(pith::detail::host_executor<decltype(pith::on(thrust::cpp::par))>);
 static_assert(!pith::detail::thrust_policy<int>);
@@ -55,6 +66,19 @@ TEST_CASE("sequential and cpp policies have the bytes of seq") {
 TEST_CASE("the omp policy has the bytes of seq") {
   for (std::uint64_t const n : {1u, 513u, 50'003u}) with_kinds_of_quantizers(n, same_as_seq{thrust::omp::par});
 }
+
+#if defined(__x86_64__)
+TEST_CASE("OpenMP threads that flush subnormals do not change elementwise loops") {
+  auto const usual = _mm_getcsr();
+#pragma omp parallel
+  _mm_setcsr(usual | 0x8040u);
+  auto x = std::vector<float>(100'000, 0x1p-126f);
+  pith::on(thrust::omp::par).for_each_index(x.size(), halved{x.data()});
+#pragma omp parallel
+  _mm_setcsr(usual);
+  CHECK(std::ranges::count(x, 0x1p-127f) == 100'000);
+}
+#endif
 #endif
 
 TEST_CASE("vectors become spans of their elements") {

@@ -4,6 +4,7 @@
 #include <pith/core/executor.hpp>
 
 #include <cstddef>
+#include <new>
 #include <utility>
 
 namespace pith { inline namespace PITH_ABI {
@@ -13,10 +14,13 @@ template <class T, executor E>
 class buffer {
  public:
   buffer() = default;
-  buffer(E const& exec, std::size_t size) : exec_(exec), size_(size) {
+  buffer(E const& exec, std::size_t size) : buffer() {
+    exec_ = exec;
     if (size == 0) return;
+    if (size > ~std::size_t{0} / sizeof(T)) throw std::bad_array_new_length();
     data_ = static_cast<T*>(exec.allocate(size * sizeof(T)));
-    exec.fill(data_, std::byte{}, size * sizeof(T));
+    size_ = size;
+    exec.fill(data_, std::byte{}, size_bytes());
   }
   buffer(buffer&& other) noexcept
       : exec_(other.exec_), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
+#include <pith/core/error.hpp>
 #include <pith/core/executor.hpp>
 
 #include <algorithm>
@@ -102,6 +103,8 @@ inline std::uint64_t checksum(span<std::byte const> bytes) {
 /// does not wait.
 template <executor E>
 void checksum_into(E const& exec, std::uint64_t* to, span_on<E, std::byte const> bytes, workspace_on<E>& ws) {
+  detail::require(reinterpret_cast<std::uintptr_t>(bytes.data()) % 8 == 0,
+                  "checksum_into: 'bytes' must be 8-byte aligned, got an address that is not");
   detail::reduce_into(exec, to, detail::hash_blocks(bytes.size()), detail::hash_block_at{bytes.data(), bytes.size()},
                       detail::wrapping_plus{}, std::uint64_t{0}, ws);
 }

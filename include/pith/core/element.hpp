@@ -132,8 +132,9 @@ PITH_HD inline A at_most(A x, A most) {
 
 }  // namespace detail
 
-/// Returns the integer nearest to x, clamped to [-most, most], where most < 2^31. If x is NaN, returns some integer in
-/// [-most, most]. The function has no branch, so that loops vectorise.
+/// Returns x rounded to an integer and clamped to [-most, most], where most < 2^31. Rounds |x| + 1/2, computed as an A,
+/// down. So the result differs from x by at most 1/2 and the rounding error of this sum. If x is NaN, returns some
+/// integer in [-most, most]. The function has no branch, so that loops vectorise.
 template <std::floating_point A>
 PITH_HD inline std::int32_t nearest_integer(A x, A most) {
   auto const size = static_cast<std::int32_t>(detail::at_most(detail::magnitude(x), most) + A{0.5f});

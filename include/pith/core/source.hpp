@@ -62,8 +62,7 @@ PITH_HD A bounded_residual(A residual) {
 /// A source of p = residual + g that stores the next residual (residual write-back), rounded to `Stored`: p - sent where
 /// that is finite, and bounded_residual(residual) elsewhere. An engine that encodes all elements calls these functions:
 ///
-///   store_residual(team, first, count, sent)   stores p - sent as the residual, where `sent` is the decoded payload;
-///                                              may overwrite `sent`
+///   store_residual(team, first, count, sent)   stores p - sent as the residual, where `sent` is the decoded payload
 ///   add(i, unsent)                             adds to a stored residual the part of a mean that In, half or bfloat16,
 ///                                              cannot hold
 ///

@@ -45,10 +45,10 @@ class workspace {
   template <class T>
   value_view<T, Space> take(std::uint64_t n) {
     auto const size = scratch_for<T>(n);
-    if (size > memory_.size() - used_) {
-      throw workspace_exhausted(detail::sentence("workspace: the workspace must have ", size, " bytes left, got ",
-                                                 memory_.size() - used_, " of ", memory_.size(),
-                                                 ": allocate workspace_bytes"));
+    auto const left = memory_.size() - used_;
+    if (size > left || storage<T>::words(n) > left / sizeof(typename storage<T>::word)) {  // the product may wrap
+      throw workspace_exhausted(detail::sentence("workspace: the workspace must have ", size, " bytes left, got ", left,
+                                                 " of ", memory_.size(), ": allocate workspace_bytes"));
     }
     auto* const data = reinterpret_cast<typename storage<T>::word*>(memory_.data() + used_);
     used_ += size;

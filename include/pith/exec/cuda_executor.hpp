@@ -56,7 +56,8 @@ class cuda_executor {
 
   cuda_executor() = default;
   explicit cuda_executor(cudaStream_t stream) : stream_(stream) {}
-  /// The kernels, copies and fills of this executor go to the recorder. Any other function first launches them.
+  /// The kernels, copies and fills of this executor go to the recorder. `stream`, `upload`, `download` and `wait` first
+  /// launch them.
   cuda_executor(cudaStream_t stream, detail::cuda_recorder& recorder) : stream_(stream), recorder_(&recorder) {}
 
   cudaStream_t stream() const {

@@ -87,7 +87,7 @@ inline isa best_isa() {
 
 }  // namespace PITH_ISA_NAMESPACE
 
-namespace detail {
+namespace detail { inline namespace PITH_ISA_NAMESPACE {
 
 /// Returns `level`. Throws std::invalid_argument if this CPU or this build does not support the level.
 inline isa runnable(isa level) {
@@ -96,5 +96,5 @@ inline isa runnable(isa level) {
   return level;
 }
 
-}  // namespace detail
+}}  // namespace detail::PITH_ISA_NAMESPACE
 }}  // namespace pith::PITH_ABI

@@ -42,7 +42,7 @@ class lanes {
     void run() const {}
 
    private:
-    E const& exec_;
+    E exec_;
   };
 
   recording record(E const& exec) const { return recording(exec); }

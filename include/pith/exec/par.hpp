@@ -96,7 +96,8 @@ inline namespace PITH_ISA_NAMESPACE {
 ///
 ///   owns        no threads. The runner must outlive the executor and the executor's copies. A default-constructed
 ///               executor uses only the calling thread
-///   throws      the exceptions of the runner and of bodies. Of several exceptions, a thread_pool throws the first
+///   throws      the exceptions of the runner and of bodies. Of several exceptions, a thread_pool throws the first. The
+///               results of the call, and states that it writes, are then unspecified
 ///   nests       if the runner's runs may nest. While a thread_pool runs a call, the work of every other call runs on
 ///               the thread that made this other call
 ///   complexity  no call allocates
@@ -115,7 +116,7 @@ class par_executor : public detail::host_memory {
   template <class F>
   void for_each_index(std::uint64_t n, F const& f) const {
     using block = detail::index_block<F>;
-    for_each_block(n / block::items_per_block + (n % block::items_per_block != 0), block{f, n});
+    for_each_block(ext::blocks_for(n, block::items_per_block), block{f, n});
   }
   template <class Body>
   void for_each_block(std::uint64_t blocks, Body const& body) const {
@@ -124,7 +125,7 @@ class par_executor : public detail::host_memory {
       if (blocks > 0) detail::run_blocks(level(), body, 0, blocks);
       return;
     }
-    auto const over = detail::chunking(blocks, std::max<std::uint64_t>(1, chunk_elements / elements), threads_);
+    auto const over = detail::chunking(blocks, ext::blocks_for(chunk_elements, elements), threads_);
     (*runner_)(over.count(), detail::block_chunk<Body>{body, over, level()});
   }
 

@@ -78,15 +78,16 @@ struct thrust_memory<P> : cuda_executor {
 
 inline namespace PITH_ISA_NAMESPACE {
 
-/// An executor that runs indices with thrust::for_each. With a host policy, thrust::for_each also runs the blocks, one
-/// thread per block. With a CUDA policy, blocks run in the kernels of cuda_executor, many threads per block, because a
-/// block's memory is too large for a single device thread.
+/// An executor that runs work with thrust::for_each. With a host policy, thrust::for_each runs blocks, one thread per
+/// block. With a CUDA policy, it runs indices, and blocks run in the kernels of cuda_executor, many threads per block,
+/// because a block's memory is too large for a single device thread.
 ///
 ///   owns        a copy of the policy. A stream or other object of the policy must outlive the executor. A
 ///               default-constructed executor cannot run work
 ///   waits       for_each_index waits if the policy waits; par_nosync.on(stream) does not wait. for_each_block on a
 ///               device never waits
 ///   requires    -fopenmp for omp::par, and TBB for tbb::par
+///   throws      what thrust::for_each throws. With omp::par, an exception of a body ends the program
 template <detail::thrust_policy P>
 class thrust_executor : public detail::thrust_memory<P> {
  public:
@@ -97,19 +98,29 @@ class thrust_executor : public detail::thrust_memory<P> {
 
   template <class F>
   void for_each_index(std::uint64_t n, F const& f) const {
-    thrust::for_each(*policy_, thrust::counting_iterator<std::uint64_t>(0), thrust::counting_iterator<std::uint64_t>(n),
-                     f);
+    if constexpr (detail::cuda_policy<P>) {
+      each(n, f);
+    } else {
+      using block = detail::index_block<F>;
+      for_each_block(ext::blocks_for(n, block::items_per_block), block{f, n});
+    }
   }
   template <class Body>
   void for_each_block(std::uint64_t blocks, Body const& body) const {
     if constexpr (detail::cuda_policy<P>) {
       detail::thrust_memory<P>::for_each_block(blocks, body);
     } else {
-      for_each_index(blocks, detail::thrust_host_block<Body>{body});
+      each(blocks, detail::thrust_host_block<Body>{body});
     }
   }
 
  private:
+  template <class F>
+  void each(std::uint64_t n, F const& f) const {
+    thrust::for_each(*policy_, thrust::counting_iterator<std::uint64_t>(0), thrust::counting_iterator<std::uint64_t>(n),
+                     f);
+  }
+
   std::optional<P> policy_;
 };
 

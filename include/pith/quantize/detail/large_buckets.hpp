@@ -61,10 +61,13 @@ struct member_lanes {
 };
 
 /// Returns counters of finished tiles, one per bucket. The counters are zero. If there is only one bucket and
-/// `id.arrived` is not null, the counter is *id.arrived.
+/// `id.arrived` is not null, the counter is *id.arrived. On a host, a call that threw may have left a count in it.
 template <executor E>
 std::uint32_t* arrival_words(E const& exec, encoding_id const& id, std::uint64_t buckets, workspace_on<E>& ws) {
-  if (buckets == 1 && id.arrived != nullptr) return id.arrived;
+  if (buckets == 1 && id.arrived != nullptr) {
+    if constexpr (host_executor<E>) *id.arrived = 0;
+    return id.arrived;
+  }
   auto* const words = ws.template take<std::uint32_t>(buckets).data;
   exec.fill(words, std::byte{}, value_bytes<std::uint32_t>(buckets));
   return words;
