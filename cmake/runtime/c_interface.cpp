@@ -83,6 +83,10 @@ void require_element(char const* call, std::uint32_t given) {
 #endif
 }
 
+static_assert(int(gather::padded) == PITH_GATHER_PADDED && int(gather::exact) == PITH_GATHER_EXACT &&
+              int(gather::predicted) == PITH_GATHER_PREDICTED);
+static_assert(int(verify::when_built) == PITH_VERIFY_WHEN_BUILT && int(verify::each_step) == PITH_VERIFY_EACH_STEP);
+
 exchange_options options_of(char const* call, pith_exchange_options const& given) {
   require_element(call, given.element);
   auto options = exchange_options();

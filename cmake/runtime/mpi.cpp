@@ -10,6 +10,8 @@
 
 namespace pith { inline namespace PITH_ABI { namespace runtime {
 
+static_assert(default_timeout == timeout_duration(PITH_DEFAULT_TIMEOUT_SECONDS));
+
 any_communicator mpi(MPI_Comm comm, timeout_duration timeout) {
   return any_communicator::owning([&] { return mpi_communicator(comm, {.timeout = timeout}); });
 }

@@ -16,8 +16,9 @@ extern "C" {
 
 /// Makes a communicator on a duplicate of `comm`, as pith::mpi_communicator (pith/comm/mpi.hpp). All ranks call it, after
 /// MPI_Init. `interface_version` is PITH_MPI_INTERFACE. A call that waits longer than the timeout returns
-/// PITH_COMMUNICATION_ERROR: a rank is lost or stuck. pith_exchange_ready needs MPI_THREAD_SERIALIZED, or
-/// MPI_THREAD_MULTIPLE if other threads call MPI during a step. All steps must end before MPI_Finalize.
+/// PITH_COMMUNICATION_ERROR: a rank is lost or stuck. pith_exchange_ready, and calls from a thread other than MPI's main
+/// thread, need MPI_THREAD_SERIALIZED, or MPI_THREAD_MULTIPLE if other threads call MPI during a step. All steps must end
+/// before MPI_Finalize.
 int pith_communicator_make_mpi(uint32_t interface_version, MPI_Comm comm, double timeout_seconds,
                                pith_communicator** made);
 /// The same, but all-gathers and all-to-alls swap data between pairs of ranks, and sums have the order of ranks. Over links

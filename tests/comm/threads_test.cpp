@@ -1,7 +1,9 @@
 // tests/comm/threads_test.cpp — ranks that are threads, and a group of one.
 #include <pith/comm/any_communicator.hpp>
 #include <pith/comm/pairwise.hpp>
+#include <pith/comm/reproducible_sums.hpp>
 #include <pith/comm/self.hpp>
+#include <pith/comm/shaped.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/exec/seq.hpp>
@@ -100,6 +102,19 @@ TEST_CASE("an erased communicator refuses the collectives that its communicator 
     CHECK_THROWS_WITH_AS(erased.broadcast(pith::seq, x, 0),
                          "pith::any_communicator: the communicator must have broadcast", std::logic_error);
     CHECK_THROWS_WITH_AS(erased.split(0), "pith::any_communicator: the communicator must have split", std::logic_error);
+  });
+}
+
+TEST_CASE("an adapter of an erased communicator lists the calls of both") {
+  pith::run_ranks(2, [](pith::thread_communicator comm) {
+    auto needed = needed_collectives{comm};
+    auto swapping = swapping_collectives{{comm}};
+    using erased = pith::any_communicator;
+    CHECK(pith::shaped<erased>(pith::link_shape(), needed).optional_calls() == pith::optional_calls());
+    CHECK(pith::pairwise<erased>(swapping).optional_calls() ==
+          pith::optional_calls{.all_to_all = true, .send_recv = true});
+    CHECK(pith::reproducible_sums<erased>(swapping).optional_calls() ==
+          pith::optional_calls{.send_recv = true, .reduce_scatter = true});
   });
 }
 

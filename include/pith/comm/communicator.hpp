@@ -131,10 +131,15 @@ inline constexpr optional_calls calls_of = {
 
 namespace detail {
 
-/// The optional calls of a communicator. A type-erased communicator returns them at run time.
+/// A type-erased communicator, or an adapter of one, returns its optional calls at run time.
+template <class Comm>
+concept has_optional_calls = requires(Comm const& comm) {
+  { comm.optional_calls() } -> std::same_as<optional_calls>;
+};
+
 template <class E, class Comm>
 optional_calls optional_calls_of(Comm const& comm) {
-  if constexpr (requires { comm.optional_calls(); }) {
+  if constexpr (has_optional_calls<Comm>) {
     return comm.optional_calls();
   } else {
     return calls_of<Comm, E>;

@@ -70,7 +70,8 @@ MPI_Op mpi_operation(reduction how) {
 /// Options of an mpi_communicator.
 struct mpi_options {
   timeout_duration timeout = default_timeout;  ///< the longest time that a call may take after its first wait or test
-  /// Largest number of elements per MPI call. MPI counts elements in ints, and some MPI functions fail near 2^31.
+  /// Largest number of elements per MPI call, equal on all ranks. MPI counts elements in ints, and some MPI functions
+  /// fail near 2^31.
   std::size_t most = std::size_t{1} << 27;
 };
 
@@ -165,8 +166,10 @@ class mpi_communicator {
   /// Reduces a copy of x if x is in host memory. In place, Open MPI's nonblocking all-reduce takes three times as long.
   template <executor E, class T>
   mpi_request all_reduce(E const& exec, span<T, space_of<E>> x, reduction how) {
-    auto request = begin(exec, {kind::all_reduce, kind_of<T>(), how}, x.size_bytes());
+    auto request = begin(exec, {kind::all_reduce, kind_of<T>(), how});
+    // Allocated before the comparison: after it, the other ranks would wait in MPI_Iallreduce for a rank that lacks memory.
     auto* const copy = detail::host_executor<E> ? reinterpret_cast<T*>(request.memory(x.size_bytes())) : nullptr;
+    compare<E>(request, x.size_bytes());
     if constexpr (detail::host_executor<E>) exec.copy(copy, x.data(), x.size_bytes());
     for_each_piece(x.size(), most_, [&](std::size_t at, int n) {
       void const* const from = detail::host_executor<E> ? copy + at : MPI_IN_PLACE;
@@ -183,7 +186,7 @@ class mpi_communicator {
     auto request = begin(exec, {kind::reduce_scatter, kind_of<T>(), how}, part.size_bytes());
     auto const type = detail::mpi_type<T>();
     auto const op = detail::mpi_operation<T>(how);
-    for_each_piece(part.size(), most_, [&](std::size_t at, int n) {
+    for_each_piece(part.size(), max_piece(), [&](std::size_t at, int n) {
       if (std::size_t(n) == part.size())
         return call<E>(request, MPI_Ireduce_scatter_block, MPI_Reduce_scatter_block, mine.data(), part.data(), n, type,
                        op);
@@ -275,14 +278,18 @@ class mpi_communicator {
     exec.wait();
     return {link_, label};
   }
-  /// Begins a call in which all ranks must pass equal labels and sizes. For device memory, this function waits for the
-  /// comparison, because blocking calls follow.
   template <class E>
   mpi_request begin(E const& exec, detail::call_label const& label, std::size_t size) {
     auto request = begin(exec, label);
+    compare<E>(request, size);
+    return request;
+  }
+  /// All ranks must pass equal labels and sizes. For device memory, this function waits for the comparison, because
+  /// blocking calls follow.
+  template <class E>
+  void compare(mpi_request& request, std::size_t size) {
     request.check(link_.compare(request.call(), size));
     if constexpr (!detail::host_executor<E>) request.end();
-    return request;
   }
   /// Compares labels and sizes with both partners. Rank `to` must expect `mine` bytes, and rank `from` must send
   /// `theirs` bytes.

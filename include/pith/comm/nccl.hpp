@@ -278,7 +278,7 @@ class nccl_communicator {
 
  private:
   nccl_communicator(ncclComm_t comm, bool is_own, std::shared_ptr<detail::nccl_group> group)
-      : group_(std::move(group)), handle_(group_->add(comm, is_own)) {
+      : group_(std::move(group)), handle_(group_->add(not_null(comm), is_own)) {
     int rank = 0, size = 0;
     done(ncclCommUserRank(comm, &rank), "ncclCommUserRank");
     done(ncclCommCount(comm, &size), "ncclCommCount");
@@ -286,6 +286,10 @@ class nccl_communicator {
     size_ = static_cast<unsigned>(size);
   }
 
+  static ncclComm_t not_null(ncclComm_t comm) {
+    detail::require(comm != nullptr, "nccl_communicator: 'comm' must be a communicator, got null");
+    return comm;
+  }
   detail::collective_arguments arguments() const { return {"nccl_communicator", rank_, size_}; }
 
   [[noreturn]] void give_up(timeout_duration timeout) {

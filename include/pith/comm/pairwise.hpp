@@ -35,6 +35,12 @@ class pairwise : public detail::communicator_adaptor<Comm> {
     requires(detail::constructs<pairwise, Arguments...>)
   explicit pairwise(Arguments&&... arguments) : base(std::forward<Arguments>(arguments)...) {}
 
+  pith::optional_calls optional_calls() const requires detail::has_optional_calls<Comm> {
+    auto calls = base::optional_calls();
+    calls.all_to_all = true;
+    return calls;
+  }
+
   template <executor E>
   auto all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_gather(mine.size(), all.size());

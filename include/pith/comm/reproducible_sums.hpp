@@ -78,6 +78,11 @@ class reproducible_sums : public detail::communicator_adaptor<Comm> {
   reproducible_sums(reproducible_sums&&) = default;
   reproducible_sums& operator=(reproducible_sums&&) = default;
 
+  pith::optional_calls optional_calls() const requires detail::has_optional_calls<Comm> {
+    auto calls = base::optional_calls();
+    calls.reduce_scatter = true;
+    return calls;
+  }
   reproducible_sums split(unsigned color) requires detail::has_split<Comm> {
     return reproducible_sums(part_of{}, comm_, color);
   }

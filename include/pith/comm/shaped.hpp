@@ -86,6 +86,8 @@ class shaped_request {
 ///   all_reduce                 2 (N - 1) b / N       2
 ///   send_recv, broadcast       b                     1
 ///
+/// A call takes no additional time if s is 0. In send_recv, b is the larger of the two sizes.
+///
 ///   requires    host memory; a `Comm` that is faster than the link
 ///   complexity  the time of `Comm`, and the time above; the waiting thread sleeps. Only split() allocates
 ///   errors      std::invalid_argument if the rate is not above 0 or the delay is below 0; the errors of Comm
@@ -119,7 +121,8 @@ class shaped : public detail::communicator_adaptor<Comm> {
   auto send_recv(E const& exec, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
                  unsigned from) requires(calls_of<Comm, E>.send_recv) {
     auto const is_alone = to == rank() && from == rank();
-    return delayed(comm_.send_recv(exec, mine, to, theirs, from), is_alone ? 0 : bytes(mine), is_alone ? 0 : 1);
+    auto const most = std::max(bytes(mine), bytes(theirs));
+    return delayed(comm_.send_recv(exec, mine, to, theirs, from), is_alone ? 0 : most, 1);
   }
   template <detail::host_executor E, class T>
   auto reduce_scatter(E const& exec, span<std::type_identity_t<T> const, host_space> mine, span<T, host_space> part,

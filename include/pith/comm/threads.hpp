@@ -27,7 +27,7 @@ namespace pith { inline namespace PITH_ABI {
 namespace detail {
 
 /// A barrier that breaks if a rank leaves the group or does not arrive within the timeout. Every rank that waits at a
-/// broken barrier, or arrives later, throws.
+/// broken barrier, or arrives later, throws. After close(), the ranks within a call end it, and the next call throws.
 class leavable_barrier {
  public:
   leavable_barrier(unsigned ranks, timeout_duration timeout) : timeout_(timeout), is_here_(ranks) {
@@ -37,14 +37,20 @@ class leavable_barrier {
   timeout_duration timeout() const { return timeout_; }
 
   /// The barrier at the start of a call. This barrier has a timeout.
-  void arrive_and_wait(char const* call, unsigned rank) { meet(call, rank, timeout_); }
+  void arrive_and_wait(char const* call, unsigned rank) { meet(call, rank, timeout_, closed_by_); }
   /// A barrier within a call. This barrier has no timeout, since other ranks may still read this rank's memory.
-  void arrive_and_stay(char const* call, unsigned rank) { meet(call, rank, for_ever); }
+  void arrive_and_stay(char const* call, unsigned rank) { meet(call, rank, for_ever, left_by_); }
 
   void leave(unsigned rank) {
     auto const lock = std::lock_guard(mutex_);
-    if (is_broken()) return;
-    left_by_ = rank;
+    if (!missing_.empty()) return;
+    if (!left_by_) left_by_ = rank;
+    if (!closed_by_) closed_by_ = rank;
+    changed_.notify_all();
+  }
+  void close(unsigned rank) {
+    auto const lock = std::lock_guard(mutex_);
+    if (!closed_by_) closed_by_ = rank;
     changed_.notify_all();
   }
 
@@ -52,17 +58,16 @@ class leavable_barrier {
   using clock = std::chrono::steady_clock;
   static constexpr timeout_duration for_ever{1e9};  // seconds; some clocks overflow at 1e11 seconds
 
-  bool is_broken() const { return left_by_ || !missing_.empty(); }
-
-  void meet(char const* call, unsigned rank, timeout_duration most) {
+  void meet(char const* call, unsigned rank, timeout_duration most, std::optional<unsigned> const& ended_by) {
     auto lock = std::unique_lock(mutex_);
-    if (is_broken()) throw_broken(call);
+    auto const is_broken = [&] { return ended_by || !missing_.empty(); };
+    if (is_broken()) throw_broken(call, ended_by);
     auto const phase = phase_;
     is_here_[rank] = true;
     if (std::ranges::find(is_here_, false) == is_here_.end()) open();
     auto const end = clock::now() + std::chrono::duration_cast<clock::duration>(std::min(most, for_ever));
     if (!changed_.wait_until(lock, end, [&] { return phase_ != phase || is_broken(); })) give_up();
-    if (phase_ == phase) throw_broken(call);
+    if (phase_ == phase) throw_broken(call, ended_by);
   }
   void open() {
     is_here_.assign(is_here_.size(), false);
@@ -76,9 +81,9 @@ class leavable_barrier {
     changed_.notify_all();
   }
 
-  [[noreturn]] void throw_broken(char const* call) const {
-    if (left_by_) {
-      throw communication_error(sentence("thread_communicator: ", call, " cannot end: rank ", *left_by_,
+  [[noreturn]] void throw_broken(char const* call, std::optional<unsigned> const& ended_by) const {
+    if (ended_by) {
+      throw communication_error(sentence("thread_communicator: ", call, " cannot end: rank ", *ended_by,
                                          " returned or threw: see its error"));
     }
     throw communication_error(sentence("thread_communicator: ", call, " did not end within ", timeout_.count(),
@@ -90,7 +95,7 @@ class leavable_barrier {
   timeout_duration timeout_;
   std::vector<bool> is_here_;
   std::uint64_t phase_ = 0;
-  std::optional<unsigned> left_by_;
+  std::optional<unsigned> left_by_, closed_by_;
   std::vector<unsigned> missing_;
 };
 
@@ -119,17 +124,20 @@ class thread_group {
     return *parts_.back().members;
   }
 
-  /// A rank that leaves a group also leaves the groups that `split()` made from that group.
-  void leave(unsigned rank) {
-    barrier.leave(rank);
+  /// A rank that leaves or closes a group does the same to the groups that `split()` made from that group.
+  void leave(unsigned rank) { end(rank, &leavable_barrier::leave); }
+  void close(unsigned rank) { end(rank, &leavable_barrier::close); }
+
+ private:
+  void end(unsigned rank, void (leavable_barrier::*how)(unsigned)) {
+    (barrier.*how)(rank);
     auto const lock = std::lock_guard(mutex_);
     for (auto const& p : parts_) {
       auto const place = std::ranges::find(p.ranks, rank);
-      if (place != p.ranks.end()) p.members->leave(static_cast<unsigned>(place - p.ranks.begin()));
+      if (place != p.ranks.end()) p.members->end(static_cast<unsigned>(place - p.ranks.begin()), how);
     }
   }
 
- private:
   struct part {
     std::vector<unsigned> ranks;
     std::unique_ptr<thread_group> members;
@@ -143,14 +151,14 @@ class thread_group {
 /// A communicator for one rank of a group of threads. Every call waits for all ranks. Reductions add the ranks' values
 /// in rank order, so all ranks get bitwise equal results. 16-bit floats are added as floats.
 ///
-///   requires    one thread per rank at a time uses the communicator, and only while run_ranks runs
+///   requires    host memory. One thread per rank at a time uses the communicator, and only while run_ranks runs
 ///   complexity  only split() allocates
 ///   errors      communication_error. A rank throws this error if it would receive another number of bytes than it
 ///               expects. All ranks throw it if ranks make different calls, or if a call times out
 ///               (thread_options::timeout). Calls differ if the collective, element type, reduction or root differs, or
 ///               the function, number or transfer of the exchange. If two threads of a rank call at the same time, the
-///               second thread throws, and the rank leaves the group. If a rank has returned, thrown or left the group,
-///               the other ranks throw. After an error, the spans have unspecified values
+///               second thread throws, and so does every call that not all ranks have begun. If a rank has returned or
+///               thrown, the other ranks throw. After an error, the spans have unspecified values
 ///   owns        nothing; run_ranks owns the group
 class thread_communicator {
  public:
@@ -159,7 +167,7 @@ class thread_communicator {
   unsigned rank() const { return rank_; }
   unsigned size() const { return static_cast<unsigned>(group_->shown.size()); }
 
-  template <executor E>
+  template <detail::host_executor E>
   completed all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_gather(mine.size(), all.size());
     auto const call = show({.label = {kind::all_gather}, .data = bytes_of(mine), .bytes = mine.size()});
@@ -168,7 +176,7 @@ class thread_communicator {
     return done();
   }
 
-  template <executor E>
+  template <detail::host_executor E>
   completed all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_to_all(mine.size(), all.size());
     auto const call = show({.label = {kind::all_to_all}, .data = bytes_of(mine), .bytes = mine.size()});
@@ -178,7 +186,7 @@ class thread_communicator {
     return done();
   }
 
-  template <executor E>
+  template <detail::host_executor E>
   completed send_recv(E const& exec, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
                       unsigned from) {
     arguments().send_recv(mine.size(), to, theirs.size(), from);
@@ -216,7 +224,7 @@ class thread_communicator {
     return done();
   }
 
-  template <executor E>
+  template <detail::host_executor E>
   completed broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
     arguments().peer("broadcast", "root", root);
     auto const call = show({.label = {.kind = kind::broadcast, .root = root}, .data = x.data(), .bytes = x.size()});
@@ -257,7 +265,8 @@ class thread_communicator {
   [[nodiscard]] std::unique_lock<std::mutex> show(detail::shown_memory const& memory) {
     auto call = std::unique_lock(group_->calls[rank_], std::try_to_lock);
     if (!call) {
-      group_->leave(rank_);  // because either of the two calls may belong to the other ranks' call
+      // Either of the two calls may belong to the other ranks' call. That call ends, since it reads memory of all ranks.
+      group_->close(rank_);
       throw communication_error(detail::sentence("thread_communicator: ", detail::calls_at_once(memory.label)));
     }
     group_->shown[rank_] = memory;

@@ -106,12 +106,12 @@ std::vector<double> largest_of_ranks(E const& exec, Comm& comm, std::vector<doub
 /// The median seconds of an all-reduce of `bytes` bytes, as a maximum over the ranks.
 template <class Comm, executor E>
 measured_cost sum_cost(E const& exec, Comm& comm, std::size_t bytes, unsigned rounds) {
-  auto const values = buffer<float, E>(exec, bytes / sizeof(float));
-  exec.fill(values.data(), std::byte{}, values.size_bytes());
+  auto values = lent(buffer<float, E>(exec, bytes / sizeof(float)));
+  exec.fill((*values).data(), std::byte{}, (*values).size_bytes());
   auto times = std::vector<double>();
   for (unsigned i = 0; i <= rounds; ++i) {
     times.push_back(seconds_of([&] {
-      comm.all_reduce(exec, values.view(), reduction::sum).wait(exec);
+      values.wait(exec, [&] { return comm.all_reduce(exec, (*values).view(), reduction::sum); });
       exec.wait();
     }));
   }

@@ -25,6 +25,7 @@ class communicator_adaptor {
   void require_thread_support() const {
     if constexpr (has_thread_check<Comm>) comm_.require_thread_support();
   }
+  pith::optional_calls optional_calls() const requires has_optional_calls<Comm> { return comm_.optional_calls(); }
 
   template <executor E>
   auto all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
