@@ -80,14 +80,23 @@ static void backward(pith_exchange* exchange, model const* p, activations const*
 
 static void name_file(char name[32], int rank) { snprintf(name, 32, "11_c_engine_of_rank_%d", rank); }
 
+static FILE* open_file(int rank, char const* mode) {
+  char name[32];
+  name_file(name, rank);
+  FILE* const file = fopen(name, mode);
+  if (file == NULL) {
+    perror(name);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  return file;
+}
+
 static void save(pith_exchange* exchange, int rank) {
   size_t bytes = 0;
   check(pith_exchange_state_bytes(exchange, 0, &bytes));
   void* const state = malloc(bytes);
   check(pith_exchange_save(exchange, 0, state, bytes));
-  char name[32];
-  name_file(name, rank);
-  FILE* const file = fopen(name, "wb");
+  FILE* const file = open_file(rank, "wb");
   fwrite(state, 1, bytes, file);
   fclose(file);
   free(state);
@@ -95,19 +104,22 @@ static void save(pith_exchange* exchange, int rank) {
 
 /// Loads the states that `ranks` ranks saved.
 static void load(pith_exchange* exchange, int ranks) {
-  void const* states[16] = {NULL};
-  size_t bytes[16] = {0};
+  void const** const states = calloc((size_t)ranks, sizeof *states);
+  size_t* const bytes = calloc((size_t)ranks, sizeof *bytes);
   for (int rank = 0; rank < ranks; ++rank) {
-    char name[32];
-    name_file(name, rank);
-    FILE* const file = fopen(name, "rb");
-    void* const state = malloc(1 << 16);
-    bytes[rank] = fread(state, 1, 1 << 16, file);
+    FILE* const file = open_file(rank, "rb");
+    fseek(file, 0, SEEK_END);
+    bytes[rank] = (size_t)ftell(file);
+    rewind(file);
+    void* const state = malloc(bytes[rank]);
+    bytes[rank] = fread(state, 1, bytes[rank], file);
     fclose(file);
     states[rank] = state;
   }
   check(pith_exchange_load_resharded(exchange, states, bytes, (size_t)ranks));
   for (int rank = 0; rank < ranks; ++rank) free((void*)states[rank]);
+  free(states);
+  free(bytes);
 }
 
 static pith_exchange* make_exchange(MPI_Comm comm) {

@@ -33,14 +33,16 @@ class checkpoint {
  public:
   checkpoint(std::filesystem::path folder, place at) : folder_(std::move(folder)), at_(at) {}
 
-  /// The folder exists as soon as it is complete.
+  /// The folder exists as soon as it is complete. A folder of an earlier run is replaced.
   void save(training_state const& of, std::int64_t next_step) const {
     auto const unfinished = std::filesystem::path(folder_.string() + ".unfinished");
     std::filesystem::create_directories(unfinished);
     write(exchange_file(unfinished, at_.rank), of.gradients.export_state());
     if (at_.rank == 0) save_training(of, next_step, unfinished / "training");
     MPI_Barrier(MPI_COMM_WORLD);
-    if (at_.rank == 0) std::filesystem::rename(unfinished, folder_);
+    if (at_.rank != 0) return;
+    std::filesystem::remove_all(folder_);
+    std::filesystem::rename(unfinished, folder_);
   }
 
   /// Returns the next step.

@@ -183,8 +183,10 @@ class exchange_hooks {
     is_ready_.assign(trained_.size(), false);
     is_in_step_ = true;
   }
+  /// An undefined gradient counts as 0.
   void ready(std::size_t i) {
-    auto const& gradient = trained_[i].grad();
+    auto& gradient = trained_[i].mutable_grad();
+    if (!gradient.defined()) gradient = torch::zeros_like(trained_[i]);
     require_readable("the gradient of " + tensors_[i].name, gradient);
     exchange_.ready(i, {reinterpret_cast<In*>(gradient.data_ptr<element>()), tensors_[i].dims.n});
     is_ready_[i] = true;
@@ -192,8 +194,6 @@ class exchange_hooks {
   void wait() {
     is_in_step_ = false;
     for (std::size_t i = 0; i < trained_.size(); ++i) {
-      auto& gradient = trained_[i].mutable_grad();
-      if (!gradient.defined()) gradient = torch::zeros_like(trained_[i]);
       if (!is_ready_[i]) ready(i);
     }
     exchange_.wait();
