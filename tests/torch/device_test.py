@@ -44,7 +44,7 @@ def on_streams(model, codec):
     """A State whose exchanges and steps are those of a CUDA device."""
     made = pith_torch.State(pith_torch.LocalRanks(2), codec, model.named_parameters())
     make = device.cuda_exchanges(made.dtype, made.device)
-    parameters = made._described(codec, list(model.named_parameters()))
+    parameters = made._described(codec, list(model.named_parameters()), 0, None)
     communicators = made._ranks.communicators(made.device)
     options = {"seed": 0, "bucket_bytes": None, "keeps_last_state": True}
     made._exchanges = made._ranks.each(lambda i: make(communicators[i], parameters, **options))

@@ -37,6 +37,8 @@ class CudaExchange:
             self._compiled = compiled(*arguments, stream=stream.cuda_stream, **options)
 
     def __getattr__(self, name):
+        if name == "_compiled":  # not set yet
+            raise AttributeError(name)
         member = getattr(self._compiled, name)
         if not callable(member):
             return member

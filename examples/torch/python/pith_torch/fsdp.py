@@ -34,6 +34,13 @@ def set_on(module, reduce_scatter):
     module.set_custom_reduce_scatter(reduce_scatter)
 
 
+class ShardState(State):
+    """A State whose codec computes the mean of each rank's shard on this rank only."""
+
+    def _require_means(self, text):
+        pass
+
+
 class ReduceScatter:
     """The compressed reduce-scatter of one FSDP module: module.set_custom_reduce_scatter(ReduceScatter(codec)).
 
@@ -58,7 +65,7 @@ class ReduceScatter:
         self._codec, self._timeout, self._options = codec, timeout, {"seed": seed, "bucket_bytes": bucket_bytes}
         self._state, self._saved, self._name, self._module = None, None, None, None
         one = torch.empty(1, requires_grad=True, device="cpu")
-        State(LocalRanks(1), codec, [("module", one)], **self._options).close()  # raises for wrong arguments
+        ShardState(LocalRanks(1), codec, [("module", one)], **self._options).close()  # raises for wrong arguments
 
     def watch(self, name, module):
         """Refuses vectors that lack parameters of this FSDP module."""
@@ -93,7 +100,7 @@ class ReduceScatter:
         if key not in self._groups:
             self._groups[key] = ProcessGroup(*key)
         parameter = gradient.new_empty(1).expand(gradient.shape).requires_grad_()  # a shape without memory
-        state = State(self._groups[key], self._codec, [("module", parameter)], timeout=self._timeout, **self._options)
+        state = ShardState(self._groups[key], self._codec, [("module", parameter)], timeout=self._timeout, **self._options)
         if self._saved is not None:
             state.load_state_dict(self._saved)
         return state
@@ -126,7 +133,8 @@ def shard_elements(module):
     """The number of elements in a rank's shard of an FSDP module in which all parameters have gradients. None if this
     version of torch lacks the sizes, or if the module has several groups of parameters."""
     try:
-        (group,) = module._get_fsdp_state()._fsdp_param_groups
+        state = module._get_fsdp_state()
+        (group,) = state._fsdp_param_groups if hasattr(state, "_fsdp_param_groups") else [state._fsdp_param_group]
         return sum(p.padded_sharded_param_size.numel() for p in group.fsdp_params if p.sharded_param.requires_grad)
     except (AttributeError, ValueError):
         return None

@@ -23,6 +23,7 @@ class Backward:
         self._state = state
         self._numbers = {id(p): number for number, p in enumerate(state.parameters)}
         self._thread = ThreadPoolExecutor(1)
+        self._finishing = None
         self._clear()
 
     def _clear(self):
@@ -36,6 +37,7 @@ class Backward:
         if not self._missing.issuperset(numbers):  # the last backward pass did not end
             self.abandon()
         if self._step is None:
+            self._join()
             (self._step,) = self._state.begin()
         self._step.add(zip(numbers, bucket.gradients()))
         self._missing.difference_update(numbers)
@@ -44,15 +46,22 @@ class Backward:
         future = torch.futures.Future(devices=[d for d in [self._state.device] if d.type == "cuda"])
         self._buckets.append((future, bucket.buffer()))
         if not self._missing:
-            self._thread.submit(self._finish, self._step, self._buckets)
+            self._finishing = self._thread.submit(self._finish, self._step, self._buckets)
             self._clear()
         return future.then(result)
 
     def abandon(self):
-        """Abandons the step of a backward pass that did not end."""
+        """Abandons the step of a backward pass that did not end. If all its buckets were ready, waits for their means."""
+        self._join()
         if self._step is not None:
             self._step.abandon()
             self._clear()
+
+    def _join(self):
+        """Waits until the thread does not use the exchange."""
+        if self._finishing is not None:
+            self._finishing.result()
+            self._finishing = None
 
     def _refuse_missing(self):
         names = ", ".join(self._state.names[number] for number in sorted(self._missing))

@@ -62,8 +62,9 @@ class State:
         self._backward = None if isinstance(group, LocalRanks) else Backward(self)
 
     def _described(self, codec, named, seed, bucket_bytes):
-        require_type("seed", seed, int)
-        require_type("bucket_bytes", bucket_bytes, (int, type(None)))
+        require_range("seed", seed, 1 << 64)
+        if bucket_bytes is not None:
+            require_range("bucket_bytes", bucket_bytes, 1 << 63)
         for name, p in named:
             require_supported(name, p, self.device)
         require_distinct([name for name, _ in named], [id(p) for _, p in named])
@@ -72,7 +73,22 @@ class State:
         self.dtype = element_type(p.dtype for p in self.parameters)
         policy = codec if callable(codec) else lambda name, shape: codec
         texts = [require_type("codec", policy(name, p.shape), str) for name, p in named]
+        for text in texts:
+            self._require_means(text)
         return [_core.Parameter(name, *rows_and_columns(p.shape), text) for (name, p), text in zip(named, texts)]
+
+    def _require_means(self, text):
+        if "reduce_scatter(" in text.replace(" ", ""):
+            raise ValueError(
+                "pith_torch: with reduce_scatter, each rank has only the mean of its shard: call compress_reduce_scatter "
+                f'with FSDP2, or use two_shot(c), got "{text}"'
+            )
+
+    def __deepcopy__(self, memo):
+        return self  # a copy of the DDP module averages its gradients with the same State
+
+    def __reduce__(self):
+        raise TypeError("pith_torch: a State cannot be pickled: save state_dict()")
 
     def close(self):
         """Ends the process group of this State, which must not be used afterwards. All ranks call it."""
@@ -219,6 +235,11 @@ def require_type(what, value, expected):
     if not isinstance(value, expected):
         raise TypeError(f"pith_torch: {what} must be {expected}, got {value!r}")
     return value
+
+
+def require_range(what, value, end):
+    if not 0 <= require_type(what, value, int) < end:
+        raise ValueError(f"pith_torch: {what} must be at least 0 and less than 2^{end.bit_length() - 1}, got {value}")
 
 
 def require_distinct(names, parameters):
