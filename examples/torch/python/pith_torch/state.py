@@ -85,7 +85,7 @@ class State:
             )
 
     def __deepcopy__(self, memo):
-        return self  # a copy of the DDP module averages its gradients with the same State
+        return self  # a DDP module that is copied has a State among its hooks
 
     def __reduce__(self):
         raise TypeError("pith_torch: a State cannot be pickled: save state_dict()")
