@@ -215,6 +215,9 @@ struct always_fused : pith::ef21 {
 struct undeclared_unit : pith::residual<> {
   double unit() const { return 2; }
 };
+struct updates_by_member : pith::residual<> {
+  static constexpr auto updates_on = pith::feedback_on::own;
+};
 struct other_scratch : pith::residual<> {
   using facets = ext::extended<pith::residual<>::facets, ext::scratch>;
   std::size_t scratch_bytes(pith::shape const&) const { return 8; }
@@ -299,6 +302,9 @@ int main() {
 #elif defined(SCRATCH_OF_A_POLICY)
   // expected-error {{pith: the facet ext::scratch needs: template <real In, executor E> std::size_t scratch_bytes(E const&, shape const&) const}}
   auto const codec = pith::error_feedback(pith::top_k(0.1), other_scratch());
+#elif defined(UPDATES_ON_AS_A_MEMBER)
+  // expected-error {{pith: a feedback policy declares updates_on as a facet: pith::ext::updates_on<pith::feedback_on::own>}}
+  auto const codec = pith::error_feedback(pith::top_k(0.1), updates_by_member());
 #elif defined(IN_SECOND_HOP)
   // expected-error {{pith: the facet ext::ranks needs: template <real In, executor E> void decode_ranks(}}
   auto const codec = pith::two_shot(pith::qsgd<8>(), misspelt());

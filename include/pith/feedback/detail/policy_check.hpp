@@ -13,7 +13,7 @@ namespace pith { inline namespace PITH_ABI { namespace detail {
 /// The names of all members of a policy's facets.
 struct policy_members {
   int source, after_exchange, add_unsent, residual_in, unit, changes_gradients, scratch_bytes, make_replicated,
-      make_local;
+      make_local, updates_on;
 };
 
 template <class F, class In, class E>
@@ -56,6 +56,9 @@ struct policy_check {
              "buffer<accum<In>, E>& residual_in(local&) const, or a buffer of bfloat16");
   PITH_FACET(divided, unit, has_unit<C>, "double unit() const");
   PITH_FACET(momentum, changes_gradients, may_change_gradients<C>, "bool changes_gradients() const");
+  static_assert(
+      requires { &named<C, policy_members>::updates_on; },
+      "pith: a feedback policy declares updates_on as a facet: pith::ext::updates_on<pith::feedback_on::own>");
   PITH_FACET(scratch, scratch_bytes, (takes_scratch<C, float, E>),
              "template <real In, executor E> std::size_t scratch_bytes(E const&, shape const&) const");
   PITH_CHECK_MEMBER(
