@@ -133,9 +133,10 @@ class eden : public scalar_quantizer<detail::eden_rule<Bits>> {
   template <class F>
   void for_each_end(double size, F const& f) const {
     auto const points = detail::make_normal_points<Bits>(), borders = detail::make_normal_borders<Bits>();
+    auto const most = std::sqrt(size);  // of u, if one element differs from 0
     double low = 0;
-    for (std::uint32_t i = 0; i < points.count && low * low <= size; ++i) {
-      auto const high = i + 1 < points.count ? std::min<double>(borders.at[i], std::sqrt(size)) : std::sqrt(size);
+    for (std::uint32_t i = 0; i < points.count && low < most; ++i) {
+      auto const high = i + 1 < points.count ? std::min<double>(borders.at[i], most) : most;
       for (auto const u : {low, high}) {
         auto const error = u - static_cast<double>(this->rule().gain) * static_cast<double>(points.at[i]);
         f(u * u, error * error);
