@@ -312,6 +312,24 @@ TEST_CASE("exact gathers send less than padded ones, and predicted gathers follo
   CHECK(predicted[3] > predicted[2]);  // the burst of step 2 is predicted in step 3
 }
 
+TEST_CASE("a prediction does not exceed the capacity of the tensor") {
+  auto comm = pith::self_communicator();
+  auto const codec = pith::error_feedback(threshold(tau));
+  auto const made = [&](gather how) {
+    return pith::make_exchange<float>(pith::seq, comm, {{"few", {100'000, 1, 100}}}, codec, {.gather_mode = how});
+  };
+  auto predicted = made(gather::predicted), padded = made(gather::padded);
+  auto const bytes = padded.traffic().gathered;
+  for (int step = 0; step < 3; ++step) {
+    auto a = std::vector<float>(100'000, 4.0f), b = a;
+    predicted.all_reduce_mean(a);
+    padded.all_reduce_mean(b);
+    CHECK(a == b);
+    CHECK(std::count(a.begin(), a.end(), 0.0f) == 100'000 - 100);
+    CHECK(predicted.traffic().gathered == bytes);
+  }
+}
+
 TEST_CASE("a tensor of zeros costs two counts") {
   auto comm = pith::self_communicator();
   for (std::uint64_t n : {1u, 1000u, 100000u}) {

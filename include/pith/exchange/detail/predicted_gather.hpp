@@ -7,6 +7,7 @@
 #include <pith/exchange/codec_policy.hpp>
 #include <pith/exchange/detail/gather.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -43,7 +44,7 @@ class predicted_gather {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       dims_.push_back(tensors[i].dims);
       place_of_.push_back(varying_.size());
-      if (does_vary(tensors[i], codecs[i])) varying_.push_back({i, codecs[i]});
+      if (does_vary(tensors[i], codecs[i])) varying_.push_back({i, codecs[i], tensors[i].dims.capacity});
     }
     counts_ = buffer<std::uint32_t, E>(exec, varying_.size());
     late_ = late_copy<E>(varying_.size());
@@ -55,7 +56,8 @@ class predicted_gather {
   void begin_step(E const& exec) {
     auto const* const counts = is_predicted_ ? late_.read(exec) : nullptr;
     for (std::size_t i = 0; i < varying_.size(); ++i) {
-      dims_[varying_[i].tensor].capacity = is_predicted_ ? predicted_room(counts[i]) : shape().capacity;
+      auto const& v = varying_[i];
+      dims_[v.tensor].capacity = is_predicted_ ? std::min(v.capacity, predicted_room(counts[i])) : v.capacity;
     }
   }
 
@@ -95,6 +97,7 @@ class predicted_gather {
   struct varying {
     std::size_t tensor;
     any_codec<In, E> codec;
+    std::uint64_t capacity;  ///< that of the tensor
   };
   struct last_count final : piece_visitor {
     std::size_t at = 0;
