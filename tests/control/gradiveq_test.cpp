@@ -216,8 +216,13 @@ TEST_CASE("gradients at addresses of their own have the means of gradients in on
       auto separate = std::vector<std::vector<float>>();
       for (std::size_t i = 0, first = 0; i < tensors.size(); first += tensors[i++].dims.n)
         separate.emplace_back(g.data() + first, g.data() + first + tensors[i].dims.n);
-      rank.schedule.begin();
-      CHECK_THROWS_AS(rank.schedule.wait(), std::invalid_argument);
+      auto elsewhere = std::vector<float>(elements, 99.0f);
+      if (t % 3 == 0) {
+        rank.schedule.begin(elsewhere);  // ready() sets other addresses
+      } else {
+        rank.schedule.begin();
+        CHECK_THROWS_AS(rank.schedule.wait(), std::invalid_argument);
+      }
       for (std::size_t i = tensors.size(); i-- > 0;) {
         rank.schedule.ready(i, separate[i]);
         CHECK_THROWS_AS(rank.schedule.ready(i, separate[i]), std::invalid_argument);
@@ -346,6 +351,21 @@ TEST_CASE("both states are restored in one call after a step that threw") {
       for (std::uint64_t t = stop; t < stop + 24; ++t) CHECK(step(schedule, t) == step(expected.schedule, t));
     });
   }
+}
+
+TEST_CASE("a state of tensors in another order is refused, because the samples have no names") {
+  auto const same = std::vector<pith::tensor_spec>{{"one", {108, 4}}, {"two", {108, 4}}};
+  auto const swapped = std::vector<pith::tensor_spec>{same[1], same[0]};
+  auto const kernels = std::vector<pith::gradiveq_tensor>{{0, {4, 3, 3, 3}, 36}, {1, {4, 3, 3, 3}, 36}};
+  auto comm = pith::self_communicator();
+  auto exchange = pith::make_exchange<float>(pith::seq, comm, same, pith::identity());
+  auto schedule = pith::gradiveq(pith::seq, comm, exchange, kernels, phases);
+  auto const saved = schedule.export_state(), states = exchange.export_state();
+  schedule.import_state(saved, states);
+  auto other = pith::make_exchange<float>(pith::seq, comm, swapped, pith::identity());
+  auto resumed = pith::gradiveq(pith::seq, comm, other, kernels, phases);
+  CHECK_THROWS_WITH_AS(resumed.import_state(saved, states), doctest::Contains("must be listed in the order"),
+                       std::invalid_argument);
 }
 
 TEST_CASE("no rank changes when the exchange's state of one rank is refused") {

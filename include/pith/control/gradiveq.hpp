@@ -184,6 +184,7 @@ class gradiveq {
     if (measures()) {
       exchange_->require_ready(tensor, gradient);
       hold(tensor);
+      is_separate_ = true;
     } else {
       exchange_->ready(tensor, gradient);
     }
@@ -221,7 +222,11 @@ class gradiveq {
   /// saved after different steps, all ranks throw agreement_error. After these errors, all ranks are unchanged.
   void import_state(span<std::byte const> bytes, span<std::byte const> exchange_bytes) {
     import_with(
-        bytes, [&](std::vector<codec_type> const& codecs) { exchange_->require_state(exchange_bytes, codecs); },
+        bytes,
+        [&](std::vector<codec_type> const& codecs) {
+          detail::require_order("gradiveq::import_state", exchange_->tensors(), exchange_bytes);
+          exchange_->require_state(exchange_bytes, codecs);
+        },
         [&](std::vector<codec_type> codecs) { exchange_->import_state(exchange_bytes, std::move(codecs)); });
   }
   /// Restores the schedule's state alone, between steps. Call import_state() of the exchange next, since this function sets
