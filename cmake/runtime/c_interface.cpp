@@ -228,15 +228,12 @@ pith_status on(char const* call, pith_exchange* exchange, F const& f) noexcept {
   return status == PITH_INVALID_ARGUMENT && !had_failed && has_failed(*exchange) ? PITH_OTHER_ERROR : status;
 }
 
-/// The codecs of a call that all ranks make. If they are invalid, refuse() makes the call without codecs: the exchange
-/// refuses it on this rank, and sends an error to the other ranks. A codec whose text stays the same is the same object, and
-/// keeps its state.
-template <class In, class Refuse>
-std::vector<any_codec<In>> next_codecs(gradient_exchange<In> const& of, char const* call, char const* const* codecs,
-                                       std::size_t count, Refuse const& refuse) {
-  auto all = std::vector<any_codec<In>>();
+/// Returns f(), which checks the arguments of a call that all ranks make. If f throws, refuse() makes the call without
+/// codecs: the exchange refuses it on this rank, and sends an error to the other ranks.
+template <class F, class Refuse>
+auto checked_or(Refuse const& refuse, F const& f) {
   try {
-    all = codecs_of<In>(call, codecs, count, of.tensors().size());
+    return f();
   } catch (...) {
     try {
       refuse();
@@ -244,6 +241,13 @@ std::vector<any_codec<In>> next_codecs(gradient_exchange<In> const& of, char con
     }
     throw;
   }
+}
+
+/// The codecs of a change. A codec whose text stays the same is the same object, and keeps its state.
+template <class In>
+std::vector<any_codec<In>> next_codecs(gradient_exchange<In> const& of, char const* call, char const* const* codecs,
+                                       std::size_t count) {
+  auto all = codecs_of<In>(call, codecs, count, of.tensors().size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].name() == of.codecs()[i].name()) all[i] = of.codecs()[i];
   }
@@ -343,8 +347,9 @@ int pith_exchange_rescale(pith_exchange* exchange, double factor) {
 }
 int pith_exchange_change_codecs(pith_exchange* exchange, char const* const* codecs, std::size_t codec_count) {
   constexpr auto* call = "pith_exchange_change_codecs";
-  return on(call, exchange,
-            [&](auto& of) { of.change(next_codecs(of, call, codecs, codec_count, [&] { of.change({}); })); });
+  return on(call, exchange, [&](auto& of) {
+    of.change(checked_or([&] { of.change({}); }, [&] { return next_codecs(of, call, codecs, codec_count); }));
+  });
 }
 
 int pith_exchange_report(pith_exchange* exchange, pith_report* report) {
@@ -397,8 +402,10 @@ int pith_exchange_load_with_codecs(pith_exchange* exchange, void const* state, s
   constexpr auto* call = "pith_exchange_load_with_codecs";
   return on(call, exchange, [&](auto& of) {
     auto const refuse = [&] { of.import_state({}, {}); };
-    auto const next = next_codecs(of, call, codecs, codec_count, refuse);
-    if (state == nullptr) bytes = 0;  // is refused by all ranks
+    auto const next = checked_or(refuse, [&] {
+      require_pointer(call, "state", state);
+      return next_codecs(of, call, codecs, codec_count);
+    });
     of.import_state({static_cast<std::byte const*>(state), bytes}, next);
   });
 }

@@ -212,7 +212,7 @@ static void codecs_are_loaded(void) {
   CHECK_INVALID(pith_exchange_load_with_codecs(to, state, bytes, &codec, 1), "codec");
   CHECK_INVALID(pith_exchange_load_with_codecs(to, state, bytes, unknown, 2), "topk");
   CHECK_INVALID(pith_exchange_load_with_codecs(to, state, bytes - 1, sparse, 2), "import_state");
-  CHECK_INVALID(pith_exchange_load_with_codecs(to, NULL, bytes, sparse, 2), "import_state");
+  CHECK_INVALID(pith_exchange_load_with_codecs(to, NULL, bytes, sparse, 2), "state must be a valid pointer, got null");
   CHECK(pith_exchange_load_with_codecs(to, state, bytes, sparse, 2) == PITH_SUCCESS);
   fill(g), fill(same);
   CHECK(pith_exchange_all_reduce_mean(from, g, elements, 1) == PITH_SUCCESS);
