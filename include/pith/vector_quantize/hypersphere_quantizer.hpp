@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/core/draws.hpp>
+#include <pith/lowrank/detail/exact_product.hpp>
 #include <pith/vector_quantize/detail/codewords.hpp>
 
 #include <algorithm>
@@ -34,7 +35,8 @@ class inverse_gram {
     auto made = std::vector<float>();
     for (std::size_t i = 0; i < width_; ++i) {
       double sum = 0;
-      for (std::size_t k = 0; k < width_; ++k) sum += inverse_[i * width_ + k] * static_cast<double>(word[k]);
+      for (std::size_t k = 0; k < width_; ++k)
+        sum = add_product<double>(sum, inverse_[i * width_ + k], static_cast<double>(word[k]));
       made.push_back(static_cast<float>(sum));
     }
     return made;
@@ -66,7 +68,8 @@ class inverse_gram {
       auto const factor = left_[i * width_ + column];
       if (i == column) continue;
       for (auto* m : {&left_, &inverse_})
-        for (std::size_t k = 0; k < width_; ++k) row(*m, i)[k] -= factor * row(*m, column)[k];
+        for (std::size_t k = 0; k < width_; ++k)
+          row(*m, i)[k] = add_product<double>(row(*m, i)[k], -factor, row(*m, column)[k]);
     }
   }
   double* row(std::vector<double>& m, std::size_t i) const { return m.data() + i * width_; }

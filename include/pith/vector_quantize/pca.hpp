@@ -7,6 +7,7 @@
 #include <pith/core/error.hpp>
 #include <pith/core/executor.hpp>
 #include <pith/core/source.hpp>
+#include <pith/lowrank/detail/exact_product.hpp>
 #include <pith/lowrank/detail/thin_product.hpp>
 #include <pith/vector_quantize/matrix_product.hpp>
 #include <pith/vector_quantize/pca_basis.hpp>
@@ -244,7 +245,10 @@ class pca : public codec_base {
     for (std::size_t s = 0; s < offset.size(); s += size) {
       auto const* const mean = basis_->mean().data() + s;
       for (std::size_t k = 0; k < vectors.size(); k += size) {
-        detail::add_multiple(-detail::dot(vectors.data() + k, mean, size), vectors.data() + k, offset.data() + s, size);
+        auto const* const u = vectors.data() + k;
+        double along = 0;
+        for (std::size_t i = 0; i < size; ++i) along = detail::add_product<double>(along, u[i], mean[i]);
+        for (std::size_t i = 0; i < size; ++i) offset[s + i] = detail::add_product<double>(offset[s + i], -along, u[i]);
       }
     }
     return {offset.begin(), offset.end()};
