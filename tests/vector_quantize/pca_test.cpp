@@ -1,6 +1,9 @@
 // tests/vector_quantize/pca_test.cpp — projections on a plane that all ranks share, summed in flight.
+#include <pith/adaptor/bypass.hpp>
 #include <pith/adaptor/identity.hpp>
+#include <pith/adaptor/rated.hpp>
 #include <pith/codec/any_chain.hpp>
+#include <pith/codec/any_codec.hpp>
 #include <pith/codec/chain.hpp>
 #include <pith/codec/detail/saving.hpp>
 #include <pith/collective/ring.hpp>
@@ -12,6 +15,7 @@
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
+#include <pith/sparsify/random_k.hpp>
 #include <pith/vector_quantize/pca.hpp>
 #include <pith/vector_quantize/slice_order.hpp>
 
@@ -241,6 +245,16 @@ TEST_CASE("the received means and the residuals of feedback on an affine codec a
     conserves(pca(basis) | pith::cast<float>(), 100, ranks, bound);
     conserves(pca(basis) | pith::qsgd<8>(), 100, ranks, bound);
   }
+}
+
+TEST_CASE("wrappers of an affine codec are affine, and divide tensors at its slices") {
+  auto const basis = std::make_shared<pca_basis const>(basis_of(100, 24, {.components = 4}));
+  auto const chain = pca(basis) | pith::random_k(0.5);
+  conserves(pith::rated(chain), 100, 3, 5 * 10 * 3 * 256 * 0x1p-24, 256);
+  CHECK(pith::detail::part_granule(chain) == 24);
+  CHECK(pith::detail::part_granule(pith::rated(chain)) == 24);
+  CHECK(pith::detail::part_granule(pith::bypass(pca(basis), 8)) == 24);
+  CHECK(pith::detail::part_granule(pith::any_codec<float>(pca(basis) | pith::cast<pith::half>())) == 24);
 }
 
 TEST_CASE("feedback with sums in half conserves the gradients up to the rounding of the sums") {

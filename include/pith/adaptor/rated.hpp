@@ -71,6 +71,9 @@ class rated : public codec_base {
     return is_dense_ ? capabilities_of(identity(), dims) : capabilities_of(codec_, dims);
   }
   sum_form sums_as() const { return is_dense_ ? sum_form::encode : detail::sums(codec_); }
+  bool decodes_affinely() const requires detail::maybe_affine<C> { return !is_dense_ && detail::is_affine(codec_); }
+  std::uint64_t granule() const requires requires(C const& c) { c.granule(); }
+  { return codec_.granule(); }
 
   template <class In, executor E>
   auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
@@ -181,10 +184,13 @@ class rated : public codec_base {
 
  private:
   static auto& codec_part(auto& local) { return std::get<0>(local.each); }
+  static shape at_full_capacity(shape const& dims) { return {dims.n, dims.rows}; }
 
-  /// Writes the kept energy at each measured rate to energies_in(local). Encodes and decodes once per rate.
+  /// Writes the kept energy at each measured rate to energies_in(local). Encodes and decodes once per rate, with payloads
+  /// of full capacity.
   template <class In, executor E>
-  void measure(context<In, E> const& cx, values_on<E, In const> x, auto const& replicated, auto& local) const {
+  void measure(context<In, E> const& sent, values_on<E, In const> x, auto const& replicated, auto& local) const {
+    auto const cx = sent.with(at_full_capacity(sent.dims));
     auto* const energies = energies_in(local);
     detail::reduce_into(cx.exec, energies, cx.dims.n, detail::square_of<In>{x.data}, detail::plus(), 0.0, cx.ws);
     for (std::size_t i = 0; i < measured_.size(); ++i) {
@@ -202,7 +208,8 @@ class rated : public codec_base {
     }
   }
   template <class In, executor E>
-  std::size_t trial_bytes(E const& exec, shape const& dims, double rate) const {
+  std::size_t trial_bytes(E const& exec, shape dims, double rate) const {
+    dims = at_full_capacity(dims);
     auto const other = codec_.at(rate);
     auto const working =
         std::max(detail::scratch_bytes<In>(other, exec, dims), detail::reduce_scratch_bytes<double>(dims.n));

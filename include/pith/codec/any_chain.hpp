@@ -99,6 +99,8 @@ class any_chain : public codec_base {
     return std::ranges::any_of(stages_, [](auto const& s) { return s.capabilities_for({1}).affine; });
   }
 
+  /// Parts of a tensor begin at multiples of this number of elements.
+  std::uint64_t granule() const { return stages_[0].granule(); }
   shape output_shape(shape dims) const {
     for (auto const& s : stages_) dims = s.output_shape(dims);
     return dims;

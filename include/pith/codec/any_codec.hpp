@@ -8,6 +8,7 @@
 #include <pith/codec/measured.hpp>
 #include <pith/exec/seq.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -103,6 +104,7 @@ class any_codec : public codec_base {
 
   sharding const* shards(shape const& dims) const { return self_->shards(dims); }
   bool changes_mean() const { return self_->changes_mean(); }
+  std::uint64_t granule() const { return self_->granule(); }
   unsigned rounds(shape const& dims, unsigned ranks) const { return self_->rounds(dims, ranks); }
   unsigned depth() const { return self_->depth(); }
   template <std::same_as<In> T>
@@ -143,6 +145,7 @@ class any_codec : public codec_base {
     virtual void require_states(any_state const&, any_state const&) const = 0;
     virtual sharding const* shards(shape const&) const = 0;
     virtual bool changes_mean() const = 0;
+    virtual std::uint64_t granule() const = 0;
     virtual unsigned rounds(shape const&, unsigned) const = 0;
     virtual unsigned depth() const = 0;
     virtual transfer round(unsigned, shape const&, unsigned) const = 0;
@@ -207,6 +210,10 @@ class any_codec : public codec_base {
     }
     sharding const* shards(shape const& dims) const override { return codec.shards(dims); }
     bool changes_mean() const override { return codec.changes_mean(); }
+    std::uint64_t granule() const override {
+      if constexpr (requires { codec.granule(); }) return codec.granule();
+      return 1;
+    }
     unsigned rounds(shape const& dims, unsigned ranks) const override { return codec.rounds(dims, ranks); }
     unsigned depth() const override { return codec.depth(); }
     transfer round(unsigned r, shape const& dims, unsigned ranks) const override {

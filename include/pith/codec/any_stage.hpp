@@ -113,6 +113,7 @@ class any_stage {
   capabilities capabilities_for(shape const& dims) const { return self_->capabilities_for(dims); }
   bool is_lossless(shape const& dims) const { return self_->is_lossless(dims); }
   bool has_rate() const { return self_->has_rate(); }
+  std::uint64_t granule() const { return self_->granule(); }
   any_stage at(double rate) const { return self_->at(rate); }
   any_state make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
     return self_->make_replicated(exec, id, dims);
@@ -172,6 +173,7 @@ class any_stage {
     virtual capabilities capabilities_for(shape const&) const = 0;
     virtual bool is_lossless(shape const&) const = 0;
     virtual bool has_rate() const = 0;
+    virtual std::uint64_t granule() const = 0;
     virtual any_stage at(double) const = 0;
     virtual any_state make_replicated(E const&, encoding_id const&, shape const&) const = 0;
     virtual any_state make_local(E const&, shape const&) const = 0;
@@ -213,6 +215,10 @@ class any_stage {
     capabilities capabilities_for(shape const& dims) const override { return capabilities_of(stage, dims); }
     bool is_lossless(shape const& dims) const override { return stage.is_lossless(dims); }
     bool has_rate() const override { return detail::has_rate(stage); }
+    std::uint64_t granule() const override {
+      if constexpr (requires { stage.granule(); }) return stage.granule();
+      return 1;
+    }
     any_stage at(double rate) const override { return any_stage(detail::at(stage, rate)); }
     any_state make_replicated(E const& exec, encoding_id const& id, shape const& dims) const override {
       return any_state(detail::make_replicated_in_chain<In>(exec, stage, id, dims));

@@ -42,6 +42,7 @@ class chain : public codec_base {
   static constexpr codec_traits traits = {
       .projection = (traits_of<S>.projection && ...) && detail::heads_isometric<S...>,
       .isometric = (traits_of<S>.isometric && ...),
+      .rotation = (traits_of<S>.rotation && ...),
       .affine = (traits_of<S>.affine || ...),
       .reproducible = (reproducible<S> && ...),
       .votes = (traits_of<S>.votes || ...),
@@ -63,6 +64,9 @@ class chain : public codec_base {
     return dims;
   }
 
+  /// Parts of a tensor begin at multiples of this number of elements.
+  std::uint64_t granule() const requires requires(detail::stage_at<0, S...> const& s) { s.granule(); }
+  { return get<0>().granule(); }
   template <class In>
   constexpr std::size_t side_bytes(shape const& dims) const {
     return detail::side_bytes_of<In>(tail(), dims);

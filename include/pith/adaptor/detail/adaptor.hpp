@@ -9,6 +9,7 @@
 #include <pith/codec/stage.hpp>
 
 #include <concepts>
+#include <cstdint>
 #include <tuple>
 #include <utility>
 
@@ -37,6 +38,8 @@ class adaptor : public codec_base {
   sharding const* shards(shape const& dims) const { return codec_.shards(dims); }
   bool changes_mean() const { return codec_.changes_mean(); }
   unsigned depth() const { return codec_.depth(); }
+  std::uint64_t granule() const requires requires(C const& c) { c.granule(); }
+  { return codec_.granule(); }
 
   bool has_rate() const { return detail::has_rate(codec_); }
   bool states_follow_rate() const { return codec_.states_follow_rate(); }
