@@ -4,6 +4,7 @@
 #include <pith/adaptor/rated.hpp>
 #include <pith/collective/g_top_k.hpp>
 #include <pith/collective/ok_top_k.hpp>
+#include <pith/collective/two_shot.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
@@ -118,6 +119,38 @@ TEST_CASE("the residual is kept in a change to another codec with the same feedb
     CHECK(sum != made(2, 12, ex.size()));
     flush(ex, sum);
     CHECK(sum == made(2, 12, ex.size()));
+  });
+}
+
+TEST_CASE("the residual of a mean is delivered if the new codec sends the parts of a tensor uncompressed") {
+  pith::run_ranks(4, [&](pith::thread_communicator comm) {
+    auto const sparse = pith::error_feedback(pith::top_k(0.1));
+    auto ex = exchange(pith::seq, comm, changed_tensors, pith::two_shot(pith::identity(), sparse));
+    auto sum = received(ex, comm.rank(), 3, [](exchange&, int) {});
+    CHECK(sum != made(4, 3, ex.size()));
+    // The weight has 960 elements, and its parts have 240.
+    ex.change(
+        std::vector<float_codec>(changed_tensors.size(), pith::two_shot(pith::identity(), pith::bypass(sparse, 300))));
+    auto g = std::vector<float>(ex.size());
+    ex.all_reduce_mean(g);
+    add(sum, g);
+    CHECK(sum == made(4, 3, ex.size()));
+  });
+}
+
+TEST_CASE("the residual of a last part that alone is sent uncompressed is delivered") {
+  pith::run_ranks(4, [&](pith::thread_communicator comm) {
+    auto const sparse = pith::error_feedback(pith::top_k(0.1));
+    // 1,000 elements are parts of 256, 256, 256 and 232.
+    auto ex = exchange(pith::seq, comm, {{"weight", {1000}}}, pith::two_shot(pith::identity(), sparse));
+    auto sum = received(ex, comm.rank(), 3, [](exchange&, int) {});
+    ex.change({pith::two_shot(pith::identity(), pith::bypass(sparse, 250))});
+    for (int step = 0; step < 20; ++step) {
+      auto g = std::vector<float>(1000);
+      ex.all_reduce_mean(g);
+      add(sum, g);
+    }
+    CHECK(sum == made(4, 3, 1000));
   });
 }
 

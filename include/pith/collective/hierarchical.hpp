@@ -106,7 +106,8 @@ class hierarchical : public detail::codec_exchange<Inner> {
     part.rank = over.node(at.rank), part.ranks = over.nodes;
     auto const before = places.size();
     outer_.visit_feedback(part, outer_replicated(replicated), outer_local(local), places);
-    for (auto i = before; i < places.size(); ++i) places[i].is_used = places[i].is_used && over.nodes > 1;
+    auto const is_used = over.nodes > 1 && !outer_.is_lossless(largest_part(shape{at.n}));
+    for (auto i = before; i < places.size(); ++i) places[i].is_used = places[i].is_used && is_used;
   }
   template <executor E>
   void rescale(E const& exec, double factor, auto& replicated, auto& local) const {

@@ -80,8 +80,12 @@ class two_shot : public detail::codec_exchange<First> {
 
   void visit_feedback(detail::feedback_scope const& at, auto& replicated, auto& local, auto& places) const {
     if (at.ranks == 0) return;
-    auto const part = at.part(at.rank, at.ranks, parts(shape{at.n}, at.ranks).size);
-    second_.visit_feedback(part, second_replicated(replicated), second_local(local), places);
+    auto const over = parts(shape{at.n}, at.ranks);
+    auto const before = places.size();
+    second_.visit_feedback(at.part(at.rank, at.ranks, over.size), second_replicated(replicated), second_local(local),
+                           places);
+    auto const is_used = !second_.is_lossless(over.dims(at.rank));  // `bypass` may send the part uncompressed
+    for (auto i = before; i < places.size(); ++i) places[i].is_used = places[i].is_used && is_used;
   }
   template <executor E>
   void rescale(E const& exec, double factor, auto& replicated, auto& local) const {
