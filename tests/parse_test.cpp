@@ -381,6 +381,7 @@ TEST_CASE("parse refuses invalid text with an error that states the expected and
   refuses("ef(top_k(0.1),momentum_correction(0.5,often))",
           "an option of momentum_correction must be nesterov, unmasked, clip_norm(most) or clip_value(most), got "
           "\"often\"");
+  refuses("ef(top_k(0.1),momentum_correction(0.5,unmasked,masked))", "an option of momentum_correction must be");
   refuses("ef(top_k(0.1),momentum_correction(0.5,clip_norm(1),clip_value(2)))",
           "momentum_correction takes each option once, got");
   refuses("ef(top_k(0.1),momentum_correction(0.5,nesterov,nesterov))",

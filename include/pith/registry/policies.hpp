@@ -31,12 +31,12 @@ inline clipping clipping_from(syntax::term const& t) {
 
 inline momentum_correction momentum_from(syntax::term const& t) {
   auto options = momentum_options();
-  auto seen = std::string();
+  auto seen = std::string(",");
   for (std::size_t i = 1; t.has(i); ++i) {
     auto const& word = t.arguments[i].only();
-    auto const kind = word.name.substr(0, word.name.find('_'));  // clip_norm and clip_value exclude each other
-    require(seen.find(kind) == std::string::npos, "parse: momentum_correction takes each option once, got \"", t.text,
-            "\"");
+    auto const kind = word.name.substr(0, word.name.find('_')) + ",";  // clip_norm and clip_value exclude each other
+    require(seen.find("," + kind) == std::string::npos, "parse: momentum_correction takes each option once, got \"",
+            t.text, "\"");
     seen += kind;
     if (word.is_plain("nesterov", 0, 0)) {
       options.nesterov = true;
