@@ -131,9 +131,10 @@ class adaptive_exchange {
         board_(exec, codecs_.size(), comm.size()),
         is_recoverable_(options.is_recoverable) {
     explain_controller<R>();
-    for (std::size_t i = 0; i < codecs_.size(); ++i) measures_[i] = !codecs_[i].measuring({1}).measured_rates().empty();
-    require_rates();
+    for (std::size_t i = 0; i < codecs_.size(); ++i)
+      measures_[i] = can_measure(codecs_[i]) && codecs_[i].may_be_lossy(exchange_.tensors()[i].dims);
     require_one_controller();
+    require_rates();
     if (detail::declares<R, ext::gradient_norms>) exchange_.measure_gradients(board_.squares());
   }
 
@@ -425,14 +426,13 @@ class adaptive_exchange {
     detail::require(codecs_.empty() || std::ranges::any_of(codecs_, has_rate),
                     "adaptive_exchange: at least one codec must have an adjustable rate: write rated(c), as in ",
                     "error_feedback(rated(top_k(0.1)))");
-    auto is_asked = false, is_measured = false;
-    for (std::uint32_t i = 0; i < codecs_.size(); ++i) {
+    auto is_asked = false;
+    for (std::uint32_t i = 0; i < codecs_.size(); ++i)
       is_asked = is_asked || !detail::rates_to_measure(controller_, 1, i).empty();
-      is_measured = is_measured || measures_[i];
-    }
-    detail::require(!is_asked || is_measured, "adaptive_exchange: ", controller_.name(),
+    detail::require(!is_asked || std::ranges::any_of(codecs_, can_measure), "adaptive_exchange: ", controller_.name(),
                     " needs a codec that measures: write rated(c), as in error_feedback(rated(top_k(0.1)))");
   }
+  static bool can_measure(codec_type const& codec) { return !codec.measuring({1}).measured_rates().empty(); }
   void require_one_controller() const {
     auto const mine = std::vector(1, (digest() << controller_.name()).value());
     auto const rank = detail::first_difference(detail::gather_on_host(exec_, *comm_, mine), 1).first;
@@ -447,7 +447,7 @@ class adaptive_exchange {
   exchange_type exchange_;
   R controller_;
   std::vector<codec_type> codecs_;  ///< the caller's codecs, without the chosen rates
-  std::vector<bool> measures_;      ///< whether a tensor's codec measures energies
+  std::vector<bool> measures_;  ///< whether a tensor's codec measures energies; not if it is lossless for the tensor
   std::vector<choice> choices_;
   detail::step_board<E> board_;
   std::vector<rate_report> reports_;
