@@ -264,7 +264,7 @@ class exchange_pipeline {
   void prepare() {
     log_.begin_step();
     if (copies_) copies_->take(exec_, tensors_);
-    if (verification_ == verify::each_step || (is_imported_ && !exec_.is_capturing())) compare_states();
+    if ((verification_ == verify::each_step || is_imported_) && !exec_.is_capturing()) compare_states();
     if (weights_) agree_on_weights();
     tensors_.begin_step(exec_);
     for (auto& b : buckets_) b.begin_step(tensors_);
