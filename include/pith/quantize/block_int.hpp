@@ -104,8 +104,8 @@ struct block_int_rule : largest_terms {
 ///   properties  contractive. For g elements per bucket and q = ((1 + 2^-7) / (2 L))^2, 1 - delta is
 ///               g q / (1 + (g - 1) q). This is the relative squared error of the worst bucket. In this bucket, one
 ///               element has the largest magnitude, and each of the other g - 1 elements equals half a scale. delta
-///               assumes that scales are at least 2^-126, and that gradients are floats or doubles: the decoder also
-///               rounds to half or bfloat16. Use block_int with error feedback, or as the codec of
+///               assumes that scales are at least 2^-126, that elements are below the largest bfloat16, and that gradients
+///               are floats or doubles: the decoder also rounds to half or bfloat16. Use block_int with error feedback, or as the codec of
 ///               two_shot. For normally distributed values, 32 per bucket, clip divides the squared error by 2.4 for 2
 ///               bits and by 1.3 for 3 bits. For 4 bits, it gains nothing
 ///   reference   Dettmers, Lewis, Shleifer and Zettlemoyer, 8-bit Optimizers via Block-wise Quantization, ICLR 2022,

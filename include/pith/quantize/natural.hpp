@@ -76,7 +76,7 @@ struct natural_rule {
 ///               Larger magnitudes become the largest power, and smaller magnitudes become zero or the smallest power
 ///   complexity  one read of x, 16 random bits per element
 ///   on NaN      NaN or infinity decodes to NaN, and other elements are not affected. Half values above 2^15 may be
-///               rounded up to infinity
+///               rounded up to 65504
 ///   properties  within the range, unbiased up to 2^-16 of an element, with omega = 1/8 + 2^-16; powers of two are
 ///               exact
 ///   reference   Horvath, Ho, Horvath, Sahu, Canini and Richtarik, Natural Compression, 2019, which uses 9 bits and all
