@@ -365,7 +365,7 @@ TEST_CASE("parse refuses invalid text with an error that states the expected and
   refuses("damped(top_k(0.1))", "s of damped(s) must be unbiased, got top_k(0.1)");
   refuses("qsgd<8>|top_k(0.1)",
           "the stage before top_k(0.1) must emit float, got qsgd<8>: put sparsifiers before quantizers");
-  refuses("ef(bypass(top_k(0.1),9))", "These wrap a whole chain or stand alone: ef(c), bypass(c,n), rated(c)");
+  refuses("ef(bypass(top_k(0.1),9))", "These wrap a whole chain or stand alone: ef(c), bypass(c,n), flat(c), rated(c)");
   refuses("top_k(0.1)|rated(qsgd<8>)", "\"rated(qsgd<8>)\" is not a stage");
   refuses("rated(qsgd<8>)",
           "c of rated(c) must have exactly one stage with an adjustable rate, got \"rated(qsgd<8>)\"");

@@ -1,6 +1,7 @@
 // pith/exchange.hpp — gradient exchanges, and the communicators that need no external library.
 #pragma once
 
+#include <pith/adaptor/flat.hpp>
 #include <pith/collective/g_top_k.hpp>
 #include <pith/collective/hierarchical.hpp>
 #include <pith/collective/ok_top_k.hpp>

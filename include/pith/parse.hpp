@@ -20,13 +20,13 @@ struct all_methods {
 };
 
 /// Constructs the codec that `text` describes, for elements of type `In` and the executor type `E`. Stages are joined
-/// by |, and wrapped by ef(...) and bypass(...).
+/// by |, and wrapped by ef(...), bypass(...) and flat(...).
 ///
 ///     parse<float>("bypass(ef(top_k(0.01)|qsgd<8>), 1024)")
 ///
 ///   errors      std::invalid_argument; the message contains the expected syntax and the text found instead
 ///   properties  payloads equal those of the codec that is constructed in C++ and has the same name. parse accepts the
-///               result of any_codec::name(). In a parsed chain, all stages but the last emit values of type `In`, so
+///               name() of a parsed codec. In a parsed chain, all stages but the last emit values of type `In`, so
 ///               no stage can follow a cast. If all stages of a chain are summable, an all-reduce sums the payloads.
 ///               Otherwise, an all-gather sends the payloads
 template <real In, executor E = seq_executor>

@@ -1,5 +1,6 @@
 // tests/device/grouped_tensors.cu — the number of launches of a bucket does not depend on its number of tensors.
 #include <pith/adaptor/checked.hpp>
+#include <pith/adaptor/flat.hpp>
 #include <pith/adaptor/identity.hpp>
 #include <pith/collective/two_shot.hpp>
 #include <pith/comm/self.hpp>
@@ -95,6 +96,38 @@ void grouped(C const& codec, std::uint64_t rows, std::size_t few, std::size_t ma
   CHECK(nodes_of(codec, matrices(few, mix)) == nodes_of(codec, matrices(many, mix)));
   for (auto const count : {few, many}) has_means_of_seq(codec, matrices(count, mix), 2);
 }
+
+/// An exchange of tensors that a flat codec joins, whose gradients lie apart in memory.
+template <pith::executor E>
+struct joined {
+  E exec;
+  pith::self_communicator comm;
+  pith::gradient_exchange<float, E, pith::self_communicator> exchange;
+  pith::buffer<float, E> memory;
+
+  joined(E const& on, std::vector<pith::tensor_spec> const& tensors)
+      : exec(on),
+        exchange(pith::make_exchange<float>(exec, comm, tensors, pith::flat(pith::error_feedback(pith::top_k(0.01))))),
+        memory(exec, exchange.size() + tensors.size()) {}
+
+  void step() {
+    exchange.begin();
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < exchange.tensors().size(); ++i) {
+      auto const n = exchange.tensors()[i].dims.n;
+      exchange.ready(i, memory.view().subspan(first, n));
+      first += n + 1;
+    }
+    exchange.wait();
+  }
+  std::vector<float> means_of(unsigned seed) {
+    auto values = narrow<float>(normal_vector(memory.size(), seed));
+    exec.upload(memory.data(), values.data(), memory.size_bytes());
+    step();
+    exec.download(values.data(), memory.data(), memory.size_bytes());
+    return values;
+  }
+};
 
 /// The values of two gradients after eight steps for them in turn. `step(exchange, which, gradient)` runs a step. The
 /// host does not wait between the steps.
@@ -273,6 +306,20 @@ TEST_CASE("small tensors share the launches of one tensor") {
   of(error_feedback(top_k(0.01)));
   of(error_feedback(qsgd<8>()));
   of(error_feedback(top_k(0.01) | qsgd<8>()));
+}
+
+TEST_CASE("the copies to a vector share a launch, and so do the copies back") {
+  auto const nodes = [&](std::size_t count, std::uint64_t rows) {
+    auto const stream = own_stream();
+    auto one = joined<pith::cuda_executor>(pith::on(stream.get()), matrices(count, {rows}));
+    one.step();
+    return captured(stream.get(), [&] { one.step(); }).nodes();
+  };
+  CHECK(nodes(16, 110) == nodes(176, 10));  // vectors of the same size
+  auto const stream = own_stream();
+  auto got = joined<pith::cuda_executor>(pith::on(stream.get()), matrices(16, {10, 3, 11}));
+  auto expected = joined<pith::seq_executor>(pith::seq, matrices(16, {10, 3, 11}));
+  for (unsigned step = 0; step < 3; ++step) CHECK(got.means_of(step) == expected.means_of(step));
 }
 
 TEST_CASE("the copies of a recoverable exchange share a launch") {

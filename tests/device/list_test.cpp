@@ -89,6 +89,7 @@ TEST_CASE("every codec of the list has a case on a device") {
     CAPTURE(listed.example);
     auto missing = words();
     std::ranges::set_difference(words_of(listed.example), cases, std::inserter(missing, missing.end()));
+    missing.erase("flat");  // a mark for exchanges: grouped_tensors.cu
     CHECK(missing == words());
   }
 }

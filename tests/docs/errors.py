@@ -41,6 +41,7 @@ WORDS = [
     (r"empty\(\) \? \"no further line\"", "*line*"),
     (r"proposal\(", ": *proposal*."),
     (r"listed\(", "*list*"),
+    (r"are_flat_", "*stay or not become*"),
     (r"pith_version", "*version*"),
     (r"least == most", " to *more*"),
     (r"most == 1 \?", " arguments"),

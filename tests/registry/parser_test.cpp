@@ -63,7 +63,7 @@ TEST_CASE("other methods are refused, and the error lists the caller's") {
   CHECK_THROWS_WITH_AS(
       parse("sign"),
       "pith::parse: \"sign\" is not a stage. Stages are nearest4, top_k and qsgd<8>. These wrap a whole "
-      "chain or stand alone: ef(c), bypass(c,n) and both(c)",
+      "chain or stand alone: ef(c), bypass(c,n), flat(c) and both(c)",
       std::invalid_argument);
   CHECK_THROWS_WITH_AS(parse("topk(0.1)|qsgd<8>"), doctest::Contains("is not a stage; did you mean top_k?"),
                        std::invalid_argument);

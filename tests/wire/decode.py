@@ -370,7 +370,7 @@ def decode(text, kind, n, rows, head, payload):
         return read(kind, payload, n)
     if name == "rated" and args[-1] == "dense":
         return read(kind, payload, n)
-    if name in ("bypass", "rated", "two_shot", "reduce_scatter", "ring", "hierarchical"):
+    if name in ("bypass", "flat", "rated", "two_shot", "reduce_scatter", "ring", "hierarchical"):
         return decode(args[0], kind, n, rows, head, payload)
     if name in ("ok_top_k", "g_top_k"):
         packed = f"top_k({args[0]},packed_indices)" if head["version"] else f"top_k({args[0]})"

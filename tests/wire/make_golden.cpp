@@ -110,6 +110,7 @@ int main(int count, char** arguments) {
                         {"chain_random_k_qsgd", "random_k(0.5)|qsgd<4>", {47}},
                         {"bypass_dense", "bypass(ef(scaled_sign),64)", {63}, 2},
                         {"bypass_through", "bypass(ef(scaled_sign),64)", {65}, 2},
+                        {"flat", "flat(ef(top_k(0.2)))", {33}, 2},
                         {"one_bit", "one_bit", {21}},
                         {"one_bit_row", "one_bit(row)", {45, 5}},
                         {"sign", "sign", {19}},

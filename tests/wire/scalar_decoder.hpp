@@ -373,8 +373,8 @@ inline std::vector<double> decode(frame const& f, std::string const& codec, int 
     return f.n < outer.whole(1, 0) ? elements(kind, f.payload, 0, f.n) : decode(f, outer.arguments[0], kind);
   if (parts.size() == 1 && outer.name == "rated" && outer.arguments.back() == "dense")
     return elements(kind, f.payload, 0, f.n);
-  if (parts.size() == 1 && (outer.name == "rated" || outer.name == "two_shot" || outer.name == "reduce_scatter" ||
-                            outer.name == "ring" || outer.name == "hierarchical"))
+  if (parts.size() == 1 && (outer.name == "flat" || outer.name == "rated" || outer.name == "two_shot" ||
+                            outer.name == "reduce_scatter" || outer.name == "ring" || outer.name == "hierarchical"))
     return decode(f, outer.arguments[0], kind);
   if (parts.size() == 1 && (outer.name == "ok_top_k" || outer.name == "g_top_k"))
     return decode(f, "top_k(" + outer.arguments[0] + (f.version == 0 ? ")" : ",packed_indices)"), kind);

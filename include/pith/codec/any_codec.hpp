@@ -33,9 +33,22 @@ class any_codec : public codec_base {
     explain_facets<C, In, E>();
   }
 
-  std::string name() const { return self_->name(); }
+  std::string name() const { return is_flat_ ? detail::text("flat(", self_->name(), ")") : self_->name(); }
   capabilities capabilities_for(shape const& dims) const { return self_->capabilities_for(dims); }
   bool is_lossless(shape const& dims) const { return self_->is_lossless(dims); }
+
+  /// Whether an exchange joins the tensors of a bucket that have this codec (adaptor/flat.hpp).
+  bool is_flat() const { return is_flat_; }
+  /// Returns the codec flat(c).
+  any_codec flattened() const {
+    detail::require(!is_flat_, "flat: c of flat(c) must not be flat, got ", name());
+    detail::require(self_->shards({~std::uint64_t{0}}) == nullptr, "flat: all ranks must receive the mean of c, got ",
+                    name());
+    auto other = *this;
+    other.is_flat_ = true;
+    return other;
+  }
+
   bool may_be_lossy(shape const& dims) const { return self_->may_be_lossy(dims); }
   void rescale(E const& exec, double factor, any_state& replicated, any_state& local) const {
     self_->rescale(exec, factor, replicated, local);
@@ -44,6 +57,7 @@ class any_codec : public codec_base {
   any_codec measuring(rate_list const& rates) const {
     auto other = self_->measuring(rates);
     other.origin_ = origin_;
+    other.is_flat_ = is_flat_;
     return other;
   }
   rate_list measured_rates() const { return self_->measured_rates(); }
@@ -55,6 +69,7 @@ class any_codec : public codec_base {
   any_codec at(double rate) const {
     auto other = self_->at(rate);
     if (!states_follow_rate()) other.origin_ = origin_;
+    other.is_flat_ = is_flat_;
     return other;
   }
   /// True if both codecs can use the same states. This is true for copies of one codec. For copies at different rates,
@@ -241,6 +256,7 @@ class any_codec : public codec_base {
   };
 
   std::shared_ptr<base const> self_, origin_;
+  bool is_flat_ = false;
 };
 
 }}  // namespace pith::PITH_ABI

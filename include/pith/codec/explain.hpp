@@ -26,6 +26,20 @@ constexpr void explain_facets() {
   }
 }
 
+namespace detail {
+
+/// Throws if a codec inside another codec is flat.
+template <class C>
+void require_inner([[maybe_unused]] C const& c) {
+  if constexpr (requires {
+                  { c.is_flat() } -> std::same_as<bool>;
+                }) {
+    require(!c.is_flat(), "flat(c) must contain all other codecs, got ", c.name(), " inside another codec");
+  }
+}
+
+}  // namespace detail
+
 /// Fails to compile if `S` is not a stage. The message names the first requirement that `S` does not meet.
 template <class S, class In = float, class E = archetype>
 constexpr void explain_stage() {

@@ -83,6 +83,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
   hierarchical(Inner inner, Outer outer, unsigned ranks_per_node)
       : base("hierarchical", std::move(inner)), outer_(std::move(outer)), places_(ranks_per_node) {
     explain_facets<Outer>();
+    detail::require_inner(outer_);
     detail::require(places_ > 0, "hierarchical: ranks_per_node must be at least 1, got 0");
   }
 

@@ -66,6 +66,7 @@ class two_shot : public detail::codec_exchange<First> {
   two_shot(First first, Second second)
       : base("two_shot", std::move(first)), second_(std::move(second)), is_one_(wrapped().name() == second_.name()) {
     explain_facets<Second>();
+    detail::require_inner(second_);
   }
 
   std::string name() const {

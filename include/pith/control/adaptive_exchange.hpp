@@ -131,6 +131,8 @@ class adaptive_exchange {
         board_(exec, codecs_.size(), comm.size()),
         is_recoverable_(options.is_recoverable) {
     explain_controller<R>();
+    for (auto const& c : codecs_)
+      detail::require(!c.is_flat(), "adaptive_exchange: each tensor must have a rate of its own, got ", c.name());
     for (std::size_t i = 0; i < codecs_.size(); ++i)
       measures_[i] = can_measure(codecs_[i]) && codecs_[i].may_be_lossy(exchange_.tensors()[i].dims);
     require_one_controller();

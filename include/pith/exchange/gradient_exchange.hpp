@@ -101,7 +101,7 @@ class gradient_exchange {
       : gradient_exchange(
             exec, comm, std::move(tensors), [&codec](tensor_spec const&) { return codec; }, options) {}
 
-  std::vector<tensor_spec> const& tensors() const { return model().specs(); }
+  std::vector<tensor_spec> const& tensors() const { return model().given(); }
   std::vector<codec_type> const& codecs() const { return model().codecs(); }
 
   /// The number of elements in all tensors together.
@@ -308,7 +308,9 @@ class gradient_exchange {
     require_between_steps("report");
     auto all = exchange_report();
     auto const wire = engine_->pipeline.wire_bytes();
-    for (std::size_t i = 0; i < wire.size(); ++i) all.tensors.push_back(report_of(i, wire[i]));
+    auto const& groups = model().groups();
+    for (std::size_t i = 0; i < wire.size(); ++i)
+      all.tensors.push_back(report_of(i, wire[groups.leader(i)] * groups.share(i)));
     detail::share_out(all.tensors, engine_->pipeline.seconds());
     all.total = detail::total_of(all.tensors);
     all.buckets = buckets();
@@ -324,10 +326,14 @@ class gradient_exchange {
   void measure_errors(span_on<E, In const> gradients) {
     require_between_steps("measure_errors");
     detail::require_size("gradient_exchange::measure_errors", "gradients", size(), gradients.size());
-    std::uint64_t first = 0;
-    for (std::size_t i = 0; i < tensors().size(); first += tensors()[i++].dims.n)
-      lost_[i] = detail::loss_of<In>(exec_, codecs()[i], tensors()[i].dims, model().owner(i),
-                                     gradients.subspan(first, tensors()[i].dims.n));
+    model().bind({const_cast<In*>(gradients.data()), gradients.size()});  // is only read
+    model().join(exec_);
+    for (std::size_t i = 0; i < tensors().size(); ++i) {
+      if (model().groups().leader(i) != i) continue;
+      auto const x = model().gradient(i);
+      lost_[i] = detail::loss_of<In>(exec_, codecs()[i], model().specs()[i].dims, model().owner(i),
+                                     span_on<E, In const>(x.data, x.capacity));
+    }
   }
 
   /// Beginning with the next step, every step writes |g|^2 of each tensor to `squares`. This array has one double per
@@ -340,7 +346,7 @@ class gradient_exchange {
   /// measures no energies. The pointer is valid until the next change of codecs.
   double const* energies(std::size_t tensor) const {
     require_tensor("energies", tensor);
-    return model().energies(tensor);
+    return model().energies(model().groups().leader(tensor));
   }
 
   /// Returns pith::fed_back for a tensor: a host copy of this rank's feedback state, such as a residual. Call
@@ -348,7 +354,8 @@ class gradient_exchange {
   std::vector<accum<In>> fed_back(std::size_t tensor) const {
     require_idle("fed_back");
     require_tensor("fed_back", tensor);
-    return pith::fed_back<In>(exec_, codecs()[tensor], model().state(tensor));
+    auto const holder = model().groups().leader(tensor);
+    return model().groups().part_of(tensor, pith::fed_back<In>(exec_, codecs()[holder], model().state(holder)));
   }
 
   /// Serialises all states of this rank, with a description and a checksum, in the format of docs/state_format.md.
@@ -488,8 +495,10 @@ class gradient_exchange {
     row.dense_bytes = dense.count * dense.bytes;
     row.wire_bytes = wire_bytes;
     row.ready_seconds = std::chrono::duration<double>(engine_->ready.times()[tensor]).count();
-    row.lost = lost_[tensor];
-    row.kept = kept_of(tensor);
+    auto const holder = model().groups().leader(tensor);
+    auto const share = model().groups().share(tensor);
+    row.lost = detail::scaled(lost_[holder], share);
+    row.kept = detail::scaled(kept_of(holder), share);
     return row;
   }
   /// The energies that the codec measured at its first rate.
@@ -552,8 +561,9 @@ class gradient_exchange {
   }
   void require_weighable(std::vector<codec_type> const& codecs) const {
     for (std::size_t i = 0; is_weighted_ && i < codecs.size(); ++i) {
-      detail::require(!codecs[i].capabilities_for(tensors()[i].dims).votes, "gradient_exchange: the codec of tensor \"",
-                      tensors()[i].name, "\" must compute a mean if is_weighted is set, got ", codecs[i].name(),
+      detail::require(!codecs[i].capabilities_for(model().specs()[i].dims).votes,
+                      "gradient_exchange: the codec of tensor \"", tensors()[i].name,
+                      "\" must compute a mean if is_weighted is set, got ", codecs[i].name(),
                       ", which computes a majority");
     }
   }

@@ -207,7 +207,7 @@ class sharded_exchange {
     return codec;
   }
   static void require_sharded(codec_type const& codec, tensor_spec const& tensor) {
-    detail::require(codec.shards(tensor.dims) != nullptr || codec.is_lossless(tensor.dims),
+    detail::require(!codec.is_flat() && (codec.shards(tensor.dims) != nullptr || codec.is_lossless(tensor.dims)),
                     "sharded_exchange: the codec of tensor \"", tensor.name,
                     "\" must contain reduce_scatter, as ef(reduce_scatter(c)), got ", codec.name());
   }
@@ -226,6 +226,7 @@ class sharded_exchange {
   /// The codec of a tensor's weights. All ranks send equal parts of a tensor without shards, which they have updated
   /// equally.
   codec_type gathered(codec_type codec, std::optional<sharding> const& rule, shape const& dims) const {
+    detail::require(!codec.is_flat(), "sharded_exchange: a weight codec must not be flat, got ", codec.name());
     if (!rule) return detail::all_gather_shards(identity());
     if (options_.weights == weight_form::difference) {
       for_each_shard(*rule, dims, [&](shape const& own) {

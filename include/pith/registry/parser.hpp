@@ -208,11 +208,15 @@ any_codec<In, E> parser<In, E, M>::codec(syntax::pipeline const& p) {
 ///
 ///   requires    pith/registry/method.hpp describes `method`. A stage may be a class of the caller
 ///   errors      std::invalid_argument; the message contains the expected syntax and the text found instead
-///   properties  a text can always use ef with `residual`, and bypass. Payloads equal those of the codec that is
+///   properties  a text can always use ef with `residual`, bypass and flat. Payloads equal those of the codec that is
 ///               constructed in C++
 template <real In, executor E = seq_executor, class M>
 any_codec<In, E> parse(std::string_view text, M) {
-  auto codec = parser<In, E, M>::codec(syntax::reader::read(text));
+  auto const read = syntax::reader::read(text);
+  auto const& first = read.terms.front();
+  auto const is_flat = read.terms.size() == 1 && first.is_plain("flat", 1, 1);
+  auto codec = parser<In, E, M>::codec(is_flat ? first.arguments[0] : read);
+  if (is_flat) codec = codec.flattened();
   constexpr auto most = syntax::reader::max_characters;
   auto const letters = codec.name().size();
   detail::require(letters <= most, "parse: the codec's name must have at most ", most, " characters, got ", letters);

@@ -67,6 +67,7 @@ class adaptor : public codec_base {
   template <std::same_as<C> T>
   explicit adaptor(T codec) : codec_(std::move(codec)) {
     explain_facets<C>();
+    require_inner(codec_);
   }
 
   /// Returns the state of C, which is part of the state of Self.

@@ -36,6 +36,8 @@ class bucket_rounds {
 
   bucket_rounds(E const& exec, tensors const& all, std::vector<std::size_t> const& of, gather how) {
     for (auto const i : of) {
+      if (all.groups().has(i)) joined_.push_back(i);
+      if (all.groups().leader(i) != i) continue;
       auto const rounds = all.rounds(i);
       for (unsigned r = 0; r < rounds; ++r) plan_.add(i, r, all.moves(i, r), all.ranks());
       is_deep_ = is_deep_ && (rounds < 2 || all.depth(i) > 1);
@@ -84,6 +86,7 @@ class bucket_rounds {
 
   void produce(E const& exec, tensors& all, unsigned round, memory const& at, lanes<E>& lanes, workspace_on<E>& ws,
                pending_type& transfers) const {
+    if (round == 0 && !joined_.empty()) all.join(exec, joined_);
     auto const scope = ws.mark();
     auto const work = lanes.record(exec);
     for (auto const& g : plan_.rounds()[round]) {
@@ -129,6 +132,7 @@ class bucket_rounds {
       }
     }
     work.run();
+    if (round + 1 == rounds() && !joined_.empty()) all.part(exec, joined_);
   }
 
  private:
@@ -189,6 +193,7 @@ class bucket_rounds {
   }
 
   exchange_plan plan_;
+  std::vector<std::size_t> joined_;  ///< the tensors that flat codecs join
   bool is_deep_ = true;
   buffer<std::byte, E> parts_;
   std::optional<exact_gather<In, E>> exact_;

@@ -87,7 +87,7 @@ struct exchange_engine {
   exchange_engine(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
                   exchange_options const& o)
       : pipeline(exec, comm,
-                 {exec, std::move(tensors), policy, o.seed, static_cast<std::uint16_t>(comm.rank()), comm.size()}, o),
+                 {exec, std::move(tensors), policy, o, static_cast<std::uint16_t>(comm.rank()), comm.size()}, o),
         ready(pipeline.layout(), pipeline.model().specs().size()) {}
   exchange_engine(exchange_engine const&) = delete;
   exchange_engine& operator=(exchange_engine const&) = delete;

@@ -48,8 +48,8 @@ class exchange_pipeline {
         gather_mode_(o.gather_mode) {
     require_all_served(tensors_.codecs());
     for (auto const& t : tensors_.specs()) bytes_.push_back(t.dims.n * sizeof(In));
-    limits_ = limits_for(tensors_.size() * sizeof(In), o.bucket_bytes, lanes<E>::are_recorded);
-    set_layout(buckets_of(backward_order(bytes_.size()), bytes_, limits_));
+    limits_ = tensors_.limits(o.bucket_bytes);
+    set_layout(tensors_.layout(o.bucket_bytes));
     if (o.gather_mode == gather::predicted) tensors_.predict(exec_);
     if (o.is_recoverable) copies_.emplace().fit(exec_, tensors_);
     if (o.is_weighted) tensors_.weigh_by(weights_.emplace(exec_, comms_.size()));
@@ -100,7 +100,10 @@ class exchange_pipeline {
     gathered_bytes_ = sent_bytes(transport::all_gather);
   }
   /// Computes buckets whose last transfer ends early. `times` must be equal on all ranks.
-  bucket_list fit(std::vector<tensor_times> const& times) const { return fit_buckets(times, bytes_, limits_); }
+  bucket_list fit(std::vector<tensor_times> times) const {
+    tensors_.groups().join(times);
+    return tensors_.groups().kept_together(fit_buckets(times, bytes_, limits_));
+  }
 
   /// The seconds that each tensor bucket took in the last step.
   std::vector<bucket_seconds> const& seconds() const { return log_.seconds(); }

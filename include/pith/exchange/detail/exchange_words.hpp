@@ -93,7 +93,7 @@ std::string state_words(Tensors& model, typename Tensors::change& next, unsigned
     auto fields = field_describer();
     model.fields(i, next, fields);
     words += tensor_line(text('"', t.name, "\" of ", t.dims.n, " elements in ", t.dims.rows, " rows, codec ",
-                              without_sizes(next.codecs[i].name()))) +
+                              without_sizes(next.codecs[i].name()), model.groups().words(i))) +
              '\n' + fields.lines;
   }
   return words;

@@ -8,8 +8,10 @@
 #include <pith/core/detail/summation.hpp>
 #include <pith/exchange/codec_policy.hpp>
 #include <pith/exchange/detail/exchange_plan.hpp>
+#include <pith/exchange/detail/flat_groups.hpp>
 #include <pith/exchange/detail/predicted_gather.hpp>
 #include <pith/exchange/detail/rank_weights.hpp>
+#include <pith/exchange/exchange_options.hpp>
 #include <pith/exec/lanes.hpp>
 
 #include <algorithm>
@@ -27,7 +29,8 @@ struct advance_each {
   PITH_HD void operator()(std::uint64_t i) const { ++*steps[i]; }
 };
 
-/// The tensors of an exchange, with functions for the rounds of one tensor.
+/// The tensors of an exchange, with functions for the rounds of one tensor. Tensors that a flat codec joins have the
+/// shapes that flat_groups gives them.
 template <real In, executor E>
 class exchanged_tensors {
  public:
@@ -44,30 +47,48 @@ class exchanged_tensors {
   };
 
   template <class Policy>
-  exchanged_tensors(E const& exec, std::vector<tensor_spec> specs, Policy const& policy, std::uint64_t seed,
+  exchanged_tensors(E const& exec, std::vector<tensor_spec> given, Policy const& policy, exchange_options const& o,
                     std::uint16_t rank, unsigned ranks)
-      : specs_(std::move(specs)), ranks_(ranks), gradients_(specs_.size()), steps_(exec, specs_.size()) {
+      : given_(std::move(given)),
+        ranks_(ranks),
+        codecs_(codecs_by(policy)),
+        groups_(exec, given_, codecs_, layout(o.bucket_bytes)),
+        specs_(groups_.joined(given_)),
+        gradients_(specs_.size()),
+        steps_(exec, specs_.size()) {
     auto steps = std::vector<std::uint64_t*>();
     for (std::size_t i = 0; i < specs_.size(); ++i) {
-      require(specs_[i].kind == element_kind::bytes || specs_[i].kind == kind_of<In>(), "gradient_exchange: tensor \"",
-              specs_[i].name, "\" must have elements of ", element_name<In>(), ", got ", name_of(specs_[i].kind),
-              ": use mixed_exchange for several types");
-      codecs_.push_back(static_cast<codec_type>(policy(specs_[i])));
-      size_ += specs_[i].dims.n;
-      states_.push_back(make_state<In>(exec, codecs_[i], specs_[i].dims, {seed, static_cast<std::uint32_t>(i), rank}));
+      states_.push_back(
+          make_state<In>(exec, codecs_[i], specs_[i].dims, {o.seed, static_cast<std::uint32_t>(i), rank}));
       steps.push_back(states_[i].steps());
     }
     exec.upload(steps_.data(), steps.data(), steps_.size_bytes());
     exec.wait();
   }
 
+  /// The tensors as the caller listed them.
+  std::vector<tensor_spec> const& given() const { return given_; }
   std::vector<tensor_spec> const& specs() const { return specs_; }
+  flat_groups<In, E> const& groups() const { return groups_; }
+  /// The tensor buckets before fit_buckets().
+  bucket_list layout(std::optional<std::size_t> bucket_bytes) const {
+    auto bytes = std::vector<std::size_t>();
+    for (auto const& t : given_) bytes.push_back(t.dims.n * sizeof(In));
+    return buckets_of(backward_order(bytes.size()), bytes, limits(bucket_bytes));
+  }
+  bucket_limits limits(std::optional<std::size_t> bucket_bytes) const {
+    return limits_for(size() * sizeof(In), bucket_bytes, lanes<E>::are_recorded);
+  }
   std::vector<codec_type> const& codecs() const { return codecs_; }
   auto& state(std::size_t tensor) { return states_[tensor]; }
   tensor_id const& owner(std::size_t tensor) const { return states_[tensor].owner(); }
   unsigned ranks() const { return ranks_; }
   /// The number of elements in all tensors together.
-  std::uint64_t size() const { return size_; }
+  std::uint64_t size() const {
+    std::uint64_t all = 0;
+    for (auto const& t : given_) all += t.dims.n;
+    return all;
+  }
 
   unsigned rounds(std::size_t tensor) const { return codecs_[tensor].rounds(specs_[tensor].dims, ranks_); }
   unsigned depth(std::size_t tensor) const { return codecs_[tensor].depth(); }
@@ -91,6 +112,7 @@ class exchanged_tensors {
 
   /// Makes the states for a change of codecs, with one codec per tensor. Throws if a codec does not fit its tensor.
   change prepare(E const& exec, std::vector<codec_type> codecs) const {
+    groups_.require_kept(specs_, codecs);
     auto next = change{std::move(codecs), {}, {}, {}};
     next.states.resize(specs_.size());
     for (std::size_t i = 0; i < specs_.size(); ++i) {
@@ -134,12 +156,25 @@ class exchanged_tensors {
   void unbind() { std::fill(gradients_.begin(), gradients_.end(), nullptr); }
   void bind(span_on<E, In> gradients) {
     auto* at = gradients.data();
-    for (std::size_t i = 0; i < specs_.size(); at += specs_[i++].dims.n) gradients_[i] = at;
+    for (std::size_t i = 0; i < given_.size(); at += given_[i++].dims.n) gradients_[i] = at;
   }
   void bind(std::size_t tensor, In* gradient) { gradients_[tensor] = gradient; }
-  values_on<E, In> gradient(std::size_t tensor) const { return {gradients_[tensor], specs_[tensor].dims.n}; }
+  bool is_bound(std::size_t tensor) const { return gradients_[tensor] != nullptr || given_[tensor].dims.n == 0; }
 
-  bool is_bound(std::size_t tensor) const { return gradients_[tensor] != nullptr || specs_[tensor].dims.n == 0; }
+  /// The gradient of a tensor, or the vector of a leader.
+  values_on<E, In> gradient(std::size_t tensor) const {
+    auto const is_vector = groups_.has(tensor) && groups_.leader(tensor) == tensor;
+    return {is_vector ? groups_.values(tensor) : gradients_[tensor], specs_[tensor].dims.n};
+  }
+
+  /// join() writes the gradients of joined tensors to the vectors, and part() writes the vectors back to the gradients.
+  void join(E const& exec) { groups_.join(exec, groups_.tensors(), gradients_); }
+  void join(E const& exec, std::vector<std::size_t> const& tensors) {
+    groups_.join(exec, tensors, gradients_);
+    for (auto const i : tensors)
+      if (squares_ != nullptr) exec.fill(squares_ + i, std::byte{}, sizeof *squares_);
+  }
+  void part(E const& exec, std::vector<std::size_t> const& tensors) { groups_.part(exec, tensors, gradients_); }
 
   /// Beginning with the next step, scales gradients and means by factors of the ranks' weights.
   void weigh_by(rank_weights<E> const& weights) {
@@ -203,6 +238,17 @@ class exchanged_tensors {
  private:
   static constexpr bool is_narrow = pith::is_narrow(kind_of<In>());
 
+  template <class Policy>
+  std::vector<codec_type> codecs_by(Policy const& policy) const {
+    auto codecs = std::vector<codec_type>();
+    for (auto const& t : given_) {
+      require(t.kind == element_kind::bytes || t.kind == kind_of<In>(), "gradient_exchange: tensor \"", t.name,
+              "\" must have elements of ", element_name<In>(), ", got ", name_of(t.kind),
+              ": use mixed_exchange for several types");
+      codecs.push_back(static_cast<codec_type>(policy(t)));
+    }
+    return codecs;
+  }
   context<In, E> context_of(E const& exec, std::size_t tensor, workspace_on<E>& ws) const {
     return {exec, states_[tensor].id(), dims(tensor), ws, ranks_, common_};
   }
@@ -228,16 +274,17 @@ class exchanged_tensors {
     reduce_into(exec, squares_ + tensor, g.capacity, square_of<In>{g.data}, plus(), 0.0, ws);
   }
 
-  std::vector<tensor_spec> specs_;
+  std::vector<tensor_spec> given_;
   unsigned ranks_;
   std::vector<codec_type> codecs_;
+  flat_groups<In, E> groups_;
+  std::vector<tensor_spec> specs_;
   std::vector<state_type> states_;
   std::vector<In*> gradients_;
   buffer<std::uint64_t*, E> steps_;
   double const* factor_ = nullptr;  ///< the factor of the gradients; null without weights
   double const* common_ = nullptr;  ///< the factor of the means of 16-bit gradients; null without weights
   double* squares_ = nullptr;
-  std::uint64_t size_ = 0;
   std::optional<predicted_gather<In, E>> predicted_;
   lanes<E> divided_, multiplied_;  ///< the states of all tensors
 };

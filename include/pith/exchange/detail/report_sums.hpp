@@ -11,6 +11,9 @@ namespace pith { inline namespace PITH_ABI { namespace detail {
 
 inline double share(double part, double all) { return all > 0 ? part / all : 0; }
 
+/// A share of the energies of a vector.
+inline measured_energy scaled(measured_energy const& e, double share) { return {share * e.all, share * e.part}; }
+
 /// Divides the seconds of each tensor bucket among its tensors.
 inline void share_out(std::vector<tensor_report>& tensors, std::vector<bucket_seconds> const& buckets) {
   auto elements = std::vector<double>(buckets.size()), bytes = elements;

@@ -82,14 +82,15 @@ std::string listed(Forms const& forms) {
 template <class F>
 using made_by = decltype(std::declval<F const&>()(identity()));
 
-/// The wrappers of codecs, ef and bypass. The parser itself constructs them.
+/// The wrappers of codecs: ef, bypass and flat. The parser itself constructs them.
 inline constexpr auto wrapper_listings = std::array{
     listing{"ef(c)",
             "error feedback: adds the residual to the next gradient",
             {"ef(scaled_sign)", "ef(top_k(0.2)|qsgd<8>)", "ef(qsgd<4>,residual(0.9,1))", "ef(sign,unverified)"}},
     listing{"bypass(c,n)",
             "tensors of fewer than 1,024 elements uncompressed; bypass(c, n): of fewer than n",
-            {"bypass(top_k(0.01),1024)", "bypass(ef(scaled_sign),64)"}}};
+            {"bypass(top_k(0.01),1024)", "bypass(ef(scaled_sign),64)"}},
+    listing{"flat(c)", "the tensors of a bucket as one vector", {"flat(ef(top_k(0.01)))"}}};
 
 /// Returns the descriptions of the wrappers, followed by those of `others`.
 template <std::size_t N>
