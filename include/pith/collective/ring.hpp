@@ -229,18 +229,18 @@ class ring : public detail::codec_exchange<C> {
 
   static constexpr std::uint64_t min_part = 512;
 
-  std::uint64_t granule() const { return detail::common_granule(detail::part_granule(wrapped()), min_part); }
-  tensor_parts parts(shape const& dims, unsigned ranks) const { return {dims.n, 2 * ranks, granule()}; }
+  std::uint64_t parts_granule() const { return detail::common_granule(detail::part_granule(wrapped()), min_part); }
+  tensor_parts parts(shape const& dims, unsigned ranks) const { return {dims.n, 2 * ranks, parts_granule()}; }
 
   /// The total size of the parts' payloads, as a maximum over all numbers of ranks. More ranks make smaller parts, so
-  /// the loop ends at parts of `granule()` elements, which is the smallest size.
+  /// the loop ends at parts of `parts_granule()` elements, which is the smallest size.
   template <class In>
   std::size_t max_bytes(std::uint64_t n) const {
     std::size_t most = 0;
     for (unsigned ranks = 1; n > 0; ++ranks) {
       auto const over = parts({n}, ranks);
       most = std::max(most, (n / over.size + (n % over.size != 0)) * detail::part_bytes<In>(wrapped(), over));
-      if (over.size <= granule()) break;
+      if (over.size <= parts_granule()) break;
     }
     return most;
   }

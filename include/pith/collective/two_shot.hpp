@@ -105,7 +105,8 @@ class two_shot : public detail::codec_exchange<First> {
   auto make_local(E const& exec, shape const& dims) const {
     using second = detail::part_state<local_of<Second, In, E>>;
     auto const all = shape{dims.n};  // a part of a matrix is a vector too
-    return base::template local_with<In>(exec, dims, second{pith::make_local<In>(exec, second_, all), all.n, granule()},
+    return base::template local_with<In>(exec, dims,
+                                         second{pith::make_local<In>(exec, second_, all), all.n, parts_granule()},
                                          detail::part_payload<E>{{exec, max_bytes<In>(all)}});
   }
 
@@ -154,7 +155,7 @@ class two_shot : public detail::codec_exchange<First> {
   static auto& second_local(auto& states) { return std::get<1>(states.each).state; }
   static auto& payload(auto& states) { return std::get<2>(states.each).bytes; }
 
-  std::uint64_t granule() const { return detail::granule_for(wrapped(), second_); }
+  std::uint64_t parts_granule() const { return detail::granule_for(wrapped(), second_); }
   /// The largest payload size of a part. If Second is lossless for small tensors, the payload of a small part may be
   /// larger than the payload of the whole tensor. The last part may have one element.
   template <class In>
