@@ -89,7 +89,7 @@ function(pith_compile_runtime name)
   set(names mpi)
   if(name STREQUAL "runtime")
     pith_require_runtime_elements()
-    set(names any_codec c_interface compressor executor fused_float gradient_exchange)
+    set(names any_codec c_interface compressor executor gradient_exchange)
     foreach(element IN LISTS PITH_RUNTIME_ELEMENTS)
       list(APPEND names codec_${element} fed_back_${element} stages_1_${element} stages_2_${element} stages_3_${element}
            stages_4_${element})

@@ -6,8 +6,6 @@
 #include <pith/runtime/any_codec.hpp>
 #include <pith/runtime/executor.hpp>
 
-#include <optional>
-
 namespace pith { inline namespace PITH_ABI {
 
 namespace runtime {
@@ -36,7 +34,6 @@ extern template any_stage<float, runtime::host> runtime_parser<float>::stage<0>(
 extern template any_stage<float, runtime::host> runtime_parser<float>::stage<9>(syntax::term const&);
 extern template any_stage<float, runtime::host> runtime_parser<float>::stage<18>(syntax::term const&);
 extern template any_stage<float, runtime::host> runtime_parser<float>::stage<27>(syntax::term const&);
-extern template std::optional<any_stage<float, runtime::host>> runtime_parser<float>::fused(syntax::pipeline const&);
 extern template any_chain<float, runtime::host> runtime_parser<float>::chain(syntax::pipeline const&);
 extern template any_codec<float, runtime::host> runtime_parser<float>::fed_back(syntax::term const&);
 extern template any_codec<float, runtime::host> runtime_parser<float>::codec(syntax::pipeline const&);

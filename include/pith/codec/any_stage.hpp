@@ -3,7 +3,6 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/compact.hpp>
-#include <pith/codec/detail/chain_types.hpp>
 #include <pith/codec/explain.hpp>
 #include <pith/codec/rounds.hpp>
 #include <pith/core/source.hpp>
@@ -75,8 +74,7 @@ class any_state {
   std::unique_ptr<base> self_;
 };
 
-/// A type-erased stage for values of `In` on `E`, or a chain of a rotation and a quantizer, which runs in one pass. The
-/// stage emits values of the kind output_kind(). Views of the
+/// A type-erased stage for values of `In` on `E`. The stage emits values of the kind output_kind(). Views of the
 /// emitted values have the type of views of `In` values, and contain the address of the emitted bytes.
 template <real In, executor E>
 class any_stage {
@@ -91,7 +89,7 @@ class any_stage {
   explicit any_stage(S stage) : self_(std::make_shared<model<S>>(std::move(stage))) {
     explain_facets<S, In, E>();
     static_assert(
-        !requires(S const& s) { s.stages(); } || detail::runs_in_one_pass<S, In, E>,
+        !requires(S const& s) { s.stages(); },
         "pith: any_stage(s) needs one stage; pass each stage of a chain to any_chain");
   }
 

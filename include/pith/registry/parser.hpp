@@ -4,7 +4,6 @@
 #include <pith/adaptor/bypass.hpp>
 #include <pith/codec/any_chain.hpp>
 #include <pith/codec/any_codec.hpp>
-#include <pith/codec/chain.hpp>
 #include <pith/feedback/any_feedback.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/feedback/residual.hpp>
@@ -13,9 +12,7 @@
 
 #include <algorithm>
 #include <array>
-#include <concepts>
 #include <cstddef>
-#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <tuple>
@@ -44,8 +41,7 @@ F residual_from(syntax::term const& t) {
 /// `stages`, `exchanges` and `policies`.
 ///
 ///   complexity  `stage` takes half of the compile time. Explicit instantiations of stage<0>, stage<stages_per_part>,
-///               stage<2 stages_per_part> and so on, and of `fused`, can lie in several source files, which compile in
-///               parallel
+///               stage<2 stages_per_part> and so on can lie in several source files, which compile in parallel
 template <class In, class E, class M>
 class parser {
  public:
@@ -62,9 +58,6 @@ class parser {
   /// Constructs the stage that a term names, among the methods from number `First` on.
   template <std::size_t First = 0>
   static any_stage<In, E> stage(syntax::term const& t);
-  /// Constructs a chain of a rotation and a quantizer, which runs in one pass, as one stage. Returns nothing for another
-  /// chain.
-  static std::optional<any_stage<In, E>> fused(syntax::pipeline const& p);
   static feedback policy(syntax::term const& t);
 
   /// Calls f with the codec that p describes: a chain, a collective, or a codec of M::exchanges.
@@ -99,32 +92,8 @@ class parser {
 template <class In, class E, class M>
 any_chain<In, E> parser<In, E, M>::chain(syntax::pipeline const& p) {
   auto made = std::vector<any_stage<In, E>>();
-  if (auto const both = fused(p)) return any_chain<In, E>({*both});
   for (auto const& t : p.terms) made.push_back(stage(t));
   return any_chain<In, E>(std::move(made));
-}
-
-template <class In, class E, class M>
-std::optional<any_stage<In, E>> parser<In, E, M>::fused([[maybe_unused]] syntax::pipeline const& p) {
-  if constexpr (std::same_as<In, accum<In>>) {
-    if (p.terms.size() != 2) return {};
-    using made = std::optional<any_stage<In, E>>;
-    auto const with_stage = [](syntax::term const& t, auto const& f) {
-      return detail::with_method<made, stages.size()>(
-          M::stages, t, [&](auto const& one) -> made { return one.make(t, f); }, [] { return made(); });
-    };
-    return with_stage(p.terms[0], [&]<class First>(First const& first) -> made {
-      if constexpr (detail::transforms_tiles<First>) {
-        return with_stage(p.terms[1], [&]<class Second>(Second const& second) -> made {
-          if constexpr (detail::fuses_tiles<In, E, First, Second>) return any_stage<In, E>(first | second);
-          return {};
-        });
-      }
-      return {};
-    });
-  } else {
-    return {};
-  }
 }
 
 template <class In, class E, class M>

@@ -91,18 +91,6 @@ template <class In, class E, class First, class Second>
   requires transforms_tiles<First> && takes_tiles<Second, In, E>
 inline constexpr bool fuses_tiles<In, E, First, Second> = true;
 
-template <class Stages, class In, class E>
-inline constexpr bool fuses_all = false;
-template <class... S, class In, class E>
-inline constexpr bool fuses_all<std::tuple<S...>, In, E> = fuses_tiles<In, E, S...>;
-
-/// True if S is a chain whose stages run in one pass.
-template <class S, class In, class E>
-concept runs_in_one_pass = requires(S const& s) {
-  s.stages();
-}
-&&fuses_all<std::remove_cvref_t<decltype(std::declval<S const&>().stages())>, In, E>;
-
 /// True if no stage of a chain has a state.
 template <class In, class E, class... S>
 inline constexpr bool keeps_nothing = true;
