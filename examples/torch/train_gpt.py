@@ -277,8 +277,13 @@ def arguments():
     parser.add_argument("--data", type=pathlib.Path, default=TEXT, help="a text, or a text compressed by gzip")
     parser.add_argument("--out", type=pathlib.Path, help="a CSV file; default: standard output")
     options = parser.parse_args()
-    options.steps = options.steps or SETTINGS[options.model].steps
-    options.batch = options.batch or SETTINGS[options.model].batch
+    if options.steps is None:
+        options.steps = SETTINGS[options.model].steps
+    if options.batch is None:
+        options.batch = SETTINGS[options.model].batch
+    ranks = int(os.environ["WORLD_SIZE"]) if "RANK" in os.environ else options.local_ranks
+    if options.batch < 1 or options.batch % max(1, ranks) > 0:
+        parser.error(f"--batch must be a positive multiple of the {ranks} ranks, got {options.batch}")
     return options
 
 

@@ -1,5 +1,7 @@
 """Bad input gives one clear error on every rank, and no hang."""
 
+import inspect
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -143,6 +145,33 @@ def with_a_scaler_on_rank_0():
 def test_a_scaler_on_one_rank():
     for error in run(2, with_a_scaler_on_rank_0):
         assert error is not None and "rank 1 differs from rank 0 in has a scaler" in error
+
+
+def test_a_name_that_no_parameter_has():
+    _, state = local()
+    assert "no parameter 'x'" in error_of(state.fed_back, "x")
+
+
+def of_another_group():
+    group = dist.new_group([0])
+    return error_of(pith_torch.State, group, "identity", models.layers().named_parameters())
+
+
+def test_a_group_without_this_process():
+    assert "that contains this process" in run(2, of_another_group)[1]
+
+
+def in_descending_order():
+    group = dist.new_group([2, 0], sort_ranks=False)
+    if dist.get_rank() == 1:
+        return None
+    return error_of(pith_torch.State, group, "identity", models.layers().named_parameters())
+
+
+@pytest.mark.skipif("sort_ranks" not in inspect.signature(dist.new_group).parameters, reason="torch sorts all ranks")
+def test_a_group_whose_ranks_are_not_in_ascending_order():
+    errors = run(3, in_descending_order)
+    assert errors[1] is None and all("ascending order, got [2, 0]" in errors[rank] for rank in (0, 2))
 
 
 @pytest.mark.parametrize("ranks", [-1, 0, 1025])

@@ -235,6 +235,11 @@ def test_elements_are_those_of_indices_not_of_memory():
     assert state.fed_back("a")[1].tolist() == [0, 1, 2, 0, 0, 0]
 
 
+def test_a_codec_without_feedback_feeds_back_no_values():
+    state = local_state("identity", nn.Parameter(torch.zeros(5)))
+    assert [len(of) for of in state.fed_back("a")] == [0, 0]
+
+
 def test_a_transposed_parameter_is_compressed_as_its_matrix():
     parameter = nn.Parameter(torch.zeros(8, 16).t())
     state = local_state("power_sgd(1)", parameter)
@@ -299,6 +304,40 @@ def test_residuals_follow_the_scale_of_the_job_that_loads_them(before, after):
     third.load_state_dict(first.state_dict())
     third.all_reduce_mean(gradients)
     assert gradients[0][0].tolist() == [after or 1, 0]
+
+
+def test_an_interrupted_mean_leaves_a_state_that_can_be_saved_and_loaded(monkeypatch):
+    def interrupt(values):
+        raise KeyboardInterrupt
+
+    state = local_state(CODEC, nn.Parameter(torch.zeros(1000)))
+    gradients = [[torch.randn(1000)] for _ in range(2)]
+    state.all_reduce_mean(gradients)
+    before = state.state_dict()
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(state._ranks, "largest", interrupt)
+        state.all_reduce_mean(gradients)
+    after = state.state_dict()
+    assert all(torch.equal(a["bytes"], b["bytes"]) for a, b in zip(before, after))
+    state.load_state_dict(after)
+    state.all_reduce_mean(gradients)
+
+
+def closed_twice():
+    groups = dist.distributed_c10d._world.pg_names
+    before = len(groups)
+    model = models.layers()
+    ddp, state = models.wrapped(model, "hierarchical(qsgd<8>,qsgd<8>,2)")
+    models.train(ddp, model, 1)
+    during = len(groups)
+    state.close()
+    state.close()
+    return during - before, len(groups) - before
+
+
+@pytest.mark.skipif(torch.__version__ < "2.1", reason="hierarchical needs groups of some ranks")
+def test_closing_a_state_ends_its_groups():
+    assert run(4, closed_twice) == [(3, 0)] * 4
 
 
 def after_an_error():

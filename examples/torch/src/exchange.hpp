@@ -44,6 +44,7 @@ class exchange {
  public:
   using communicator = typename Place::communicator;
   using values = nb::ndarray<nb::ndim<1>, nb::c_contig, typename Place::device>;
+  using copied_values = nb::ndarray<nb::pytorch, float, nb::ndim<1>>;
 
   /// If keeps_last_state, save(1) returns the state before the last step. `stream` is the address of the CUDA stream.
   exchange(communicator& comm, std::vector<parameter> const& parameters, std::uintptr_t stream, std::uint64_t seed,
@@ -74,7 +75,11 @@ class exchange {
   void rescale(double factor) { made_->rescale(factor); }
   void fit_buckets() { made_->fit_buckets(); }
   std::size_t buckets() const { return made_->buckets(); }
-  std::vector<float> fed_back(std::size_t parameter) const { return made_->fed_back(parameter); }
+  copied_values fed_back(std::size_t parameter) const {
+    auto* const values = new std::vector<float>(made_->fed_back(parameter));
+    auto const owner = nb::capsule(values, [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
+    return copied_values(values->data(), {values->size()}, owner);
+  }
 
   nb::bytes save(unsigned steps_back) const {
     auto const state = made_->export_state(steps_back);
@@ -93,6 +98,8 @@ class exchange {
   std::string trace(unsigned rank) const { return trace_.json(rank); }
   /// The time at which the trace's time axis begins, on the clock of Python's time.monotonic().
   double trace_began() const { return std::chrono::duration<double>(trace_.began().time_since_epoch()).count(); }
+  /// The number of time spans that the full trace did not record.
+  std::size_t trace_dropped() const { return trace_.dropped(); }
   void clear_trace() { trace_.clear(); }
 
  private:
@@ -134,6 +141,7 @@ void bind_exchange(nb::module_& m, char const* name) {
       .def("report", &type::report)
       .def("trace", &type::trace, "rank"_a)
       .def_prop_ro("trace_began", &type::trace_began)
+      .def_prop_ro("trace_dropped", &type::trace_dropped)
       .def("clear_trace", &type::clear_trace);
 }
 

@@ -6,9 +6,12 @@ inside one process.
     ddp.register_comm_hook(state, pith_torch.hook)
 """
 
+from importlib.metadata import version
+
 from .fsdp import ReduceScatter, compress_reduce_scatter
 from .hook import hook
 from .ranks import LocalRanks
 from .state import State, matrices
 
 __all__ = ["LocalRanks", "ReduceScatter", "State", "compress_reduce_scatter", "hook", "matrices"]
+__version__ = version("pith-torch")

@@ -1,5 +1,10 @@
 """A compressed reduce-scatter for FSDP2, the function torch.distributed.fsdp.fully_shard."""
 
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
 import torch
 import torch.distributed as dist
 
@@ -7,7 +12,14 @@ from .ranks import LocalRanks, ProcessGroup
 from .state import TIMEOUT, State, require_count, require_type
 
 
-def compress_reduce_scatter(model, codec, *, seed=0, bucket_bytes=None, timeout=TIMEOUT):
+def compress_reduce_scatter(
+    model: torch.nn.Module,
+    codec: str,
+    *,
+    seed: int = 0,
+    bucket_bytes: int | None = None,
+    timeout: datetime.timedelta = TIMEOUT,
+) -> dict[str, ReduceScatter]:
     """Compresses the reduce-scatters of all modules of a model on which fully_shard was called.
 
     codec      the text of a codec that contains reduce_scatter, such as "ef(reduce_scatter(block_int<4>))"
@@ -53,7 +65,14 @@ class ReduceScatter:
 
     _groups = {}  # the process groups of pith, by the groups of FSDP, timeouts and devices
 
-    def __init__(self, codec, *, seed=0, bucket_bytes=None, timeout=TIMEOUT):
+    def __init__(
+        self,
+        codec: str,
+        *,
+        seed: int = 0,
+        bucket_bytes: int | None = None,
+        timeout: datetime.timedelta = TIMEOUT,
+    ) -> None:
         require_type("codec", codec, str)
         if "reduce_scatter(" not in codec:
             raise ValueError(
@@ -67,7 +86,7 @@ class ReduceScatter:
         one = torch.empty(1, requires_grad=True, device="cpu")
         ShardState(LocalRanks(1), codec, [("module", one)], **self._options).close()  # raises for wrong arguments
 
-    def watch(self, name, module):
+    def watch(self, name: str, module: torch.nn.Module) -> None:
         """Refuses vectors that lack parameters of this FSDP module."""
         self._name, self._module = name, module
 
@@ -105,21 +124,21 @@ class ReduceScatter:
             state.load_state_dict(self._saved)
         return state
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any] | None:
         """The state of this rank, or None before the first backward pass."""
         return self._saved if self._state is None else self._state.state_dict()
 
-    def load_state_dict(self, saved):
+    def load_state_dict(self, saved: dict[str, Any] | None) -> None:
         """Restores the state that state_dict() of this rank returned, on as many ranks. All ranks call it."""
         self._saved = saved
         if self._state is not None and saved is not None:
             self._state.load_state_dict(saved)
 
-    def fed_back(self):
+    def fed_back(self) -> torch.Tensor:
         """A copy of the residual, which has one element per element of the module's vector."""
         return self._required_state().fed_back("module")
 
-    def report(self):
+    def report(self) -> list[dict[str, Any]]:
         """Bytes and times of the last call: as State.report()."""
         return self._required_state().report()
 

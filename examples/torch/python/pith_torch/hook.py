@@ -1,11 +1,16 @@
 """The communication hook of DistributedDataParallel."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import torch
+import torch.distributed as dist
+
+if TYPE_CHECKING:
+    from .state import State
 
 
-def hook(state, bucket):
+def hook(state: "State", bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # DDP reads the annotations
     """A communication hook: ddp.register_comm_hook(pith_torch.State(...), pith_torch.hook).
 
     The hook passes the gradients of a bucket to pith's exchange and returns. A thread of the exchange encodes them and
@@ -34,6 +39,11 @@ class Backward:
         if bucket.buffer().layout != torch.strided:
             names = ", ".join(self._state.names[number] for number in numbers)
             raise TypeError(f"pith_torch: gradients must be dense, got sparse gradients of {names}")
+        if bucket.buffer().device != self._state.device:
+            raise TypeError(
+                f"pith_torch: gradients must be on {self._state.device}, as the parameters were when State was made, got "
+                f"{bucket.buffer().device}"
+            )
         if not self._missing.issuperset(numbers):  # the last backward pass did not end
             self.abandon()
         if self._step is None:
@@ -56,6 +66,9 @@ class Backward:
         if self._step is not None:
             self._step.abandon()
             self._clear()
+
+    def close(self):
+        self._thread.shutdown()
 
     def _join(self):
         """Waits until the thread does not use the exchange."""

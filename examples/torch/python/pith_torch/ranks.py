@@ -1,5 +1,6 @@
 """The ranks among which a State averages gradients: a torch process group, or ranks inside one process."""
 
+import contextlib
 import inspect
 import itertools
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -35,6 +36,7 @@ class Collectives:
         self.group, self.timeout, self.device = group, timeout, device
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         self.backend = dist.get_backend(group)
+        self._parts = []  # what split() returned
 
     def all_gather(self, mine, all):
         if all.numel() == 0:
@@ -65,7 +67,18 @@ class Collectives:
     def split(self, color):
         colors = gathered(color, self.group)
         members = [self._global(rank) for rank in range(self.size) if colors[rank] == color]
-        return Collectives(new_group(members, self.timeout, self.backend, self.group), self.timeout, self.device)
+        group = new_group(members, self.timeout, self.backend, self.group)
+        self._parts.append(Collectives(group, self.timeout, self.device))
+        return self._parts[-1]
+
+    def close(self):
+        """Ends the process group, and those of split(). A second call has no effect."""
+        for part in self._parts:
+            part.close()
+        if hasattr(self, "group"):
+            with contextlib.suppress(RuntimeError, ValueError):  # the program has destroyed it
+                dist.destroy_process_group(self.group)
+            del self.group  # its threads end with the last reference
 
     def _global(self, rank):
         return dist.get_global_rank(self.group, rank)
@@ -92,34 +105,46 @@ def gathered(value, group):
     return values
 
 
-numbers = itertools.count(1 << 32)  # torch's own numbers of groups are smaller
+numbers = itertools.count()  # of the groups that new_group() makes
 
 
 def new_group(ranks, timeout, backend, parent):
     """A process group of these ranks. All ranks of `parent` call new_group(), each with the ranks of its own new group.
 
-    torch names a group by its ranks and by the number of groups that this process has made. This number must be equal on
-    all ranks of the group. If it grew on only a part of the job's ranks, a later group of all ranks would have different
-    names. So new_group() puts a number of its own in its place for the call: the largest one that a rank of `parent` has.
+    All ranks of a group must give it the same name. torch's name contains the number of groups that this process has
+    made or has, which may differ between ranks. So new_group() replaces torch's function for the call. Its name contains a
+    number of its own: the largest one that a rank of `parent` has.
     """
     if "use_local_synchronization" not in inspect.signature(dist.new_group).parameters:
         raise NotImplementedError(f"pith_torch: a group of some ranks needs torch 2.1, got {torch.__version__}")
     global numbers
     number = max(gathered(next(numbers), parent))
     numbers = itertools.count(number + 1)
-    world = dist.distributed_c10d._world
-    before, world.group_count = world.group_count, number
-    try:
+    with replaced(dist.distributed_c10d, "_process_group_name", lambda *_, **__: f"pith_{number}_{min(ranks)}"):
         return dist.new_group(ranks, timeout, backend, use_local_synchronization=True)
+
+
+@contextlib.contextmanager
+def replaced(module, name, value):
+    """The module has another value under this name."""
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
     finally:
-        world.group_count = before
+        setattr(module, name, before)
 
 
 def same_ranks(group, timeout):
     """A new process group with the ranks and the backend of a group."""
     if group is None or group is dist.group.WORLD:
         return dist.new_group(timeout=timeout)
-    return new_group(dist.get_process_group_ranks(group), timeout, dist.get_backend(group), group)
+    if group is dist.GroupMember.NON_GROUP_MEMBER:
+        raise ValueError("pith_torch: State needs a process group that contains this process")
+    ranks = dist.get_process_group_ranks(group)
+    if ranks != sorted(ranks):
+        raise NotImplementedError(f"pith_torch: the ranks of a process group must be in ascending order, got {ranks}")
+    return new_group(ranks, timeout, dist.get_backend(group), group)
 
 
 class ProcessGroup:
@@ -166,7 +191,7 @@ class ProcessGroup:
                     raise ValueError(f"pith_torch: rank {rank} differs from rank 0 in {name}: {value}, not {first[name]}")
 
     def close(self):
-        dist.destroy_process_group(self.collectives.group)
+        self.collectives.close()
 
     def largest(self, values):
         """The largest value of all ranks; `values` has those of this process. On gloo, an all-to-all takes one latency, and
@@ -183,7 +208,7 @@ class LocalRanks:
     A State of LocalRanks has no hook. State.all_reduce_mean takes the gradients of all ranks.
     """
 
-    def __init__(self, size):
+    def __init__(self, size: int) -> None:
         if not 1 <= size <= 1024:
             raise ValueError(f"pith_torch: LocalRanks must have 1 to 1024 ranks, got {size}")
         self.size = size
@@ -198,7 +223,10 @@ class LocalRanks:
     def each(self, call):
         """[call(i)] for each rank i, with one thread per rank."""
         calls = [self._threads.submit(call, i) for i in self.ranks]
-        wait(calls)
+        try:
+            wait(calls)
+        finally:  # after an interrupt, the threads still use the exchanges
+            wait(calls)
         return [c.result() for c in calls]
 
     def agree(self, call):

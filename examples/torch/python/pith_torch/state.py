@@ -1,10 +1,15 @@
 """The codecs of a model's parameters, and all that the codecs keep from step to step."""
 
+from __future__ import annotations
+
 import datetime
 import json
 import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from . import _core
 from .device import CudaStep, cuda_exchanges, require_cuda
@@ -17,7 +22,10 @@ TIMEOUT = datetime.timedelta(minutes=30)
 BUCKET_BYTES = 25 << 20  # on the CPU, as DDP's bucket_cap_mb: collectives of torch cost more than those of MPI
 
 
-def matrices(codec):
+Policy = Callable[[str, torch.Size], str]  # the text of a codec for a parameter's name and shape
+
+
+def matrices(codec: str) -> Policy:
     """A codec policy: parameters of two and more dimensions by `codec`, the other parameters uncompressed."""
     return lambda name, shape: codec if len(shape) > 1 else "identity"
 
@@ -42,10 +50,20 @@ class State:
     If a gradient of any rank or a mean is not finite, all means of the step are NaN on all ranks, and all residuals and
     other states stay as they were before the step.
 
-    A State with a process group makes a group of its own, with threads and sockets. close() ends it.
+    A State with a process group makes groups of its own, with threads and sockets. close() ends them.
     """
 
-    def __init__(self, group, codec, named_parameters, *, scaler=None, seed=0, bucket_bytes=None, timeout=TIMEOUT):
+    def __init__(
+        self,
+        group: dist.ProcessGroup | LocalRanks | None,
+        codec: str | Policy,
+        named_parameters: Iterable[tuple[str, torch.nn.Parameter]],
+        *,
+        scaler: torch.amp.GradScaler | None = None,
+        seed: int = 0,
+        bucket_bytes: int | None = None,
+        timeout: datetime.timedelta = TIMEOUT,
+    ) -> None:
         named_parameters = [(name, p) for name, p in named_parameters if p.requires_grad]
         self.device = device_of(named_parameters)
         made = isinstance(group, (LocalRanks, ProcessGroup))
@@ -90,8 +108,11 @@ class State:
     def __reduce__(self):
         raise TypeError("pith_torch: a State cannot be pickled: save state_dict()")
 
-    def close(self):
-        """Ends the process group of this State, which must not be used afterwards. All ranks call it."""
+    def close(self) -> None:
+        """Ends the threads and the process groups of this State, which must not be used afterwards. All ranks call it."""
+        self._abandon_backward()
+        if self._backward is not None:
+            self._backward.close()
         self._ranks.close()
 
     # A step.
@@ -103,7 +124,7 @@ class State:
             raise TypeError("pith_torch: the hook needs a State of a process group, got one of LocalRanks")
         return self._backward
 
-    def all_reduce_mean(self, gradients):
+    def all_reduce_mean(self, gradients: Sequence[torch.Tensor] | Sequence[Sequence[torch.Tensor]]) -> None:
         """Replaces gradients, one tensor per parameter, by their means. With LocalRanks: gradients[rank]."""
         self._abandon_backward()
         gradients = gradients if isinstance(self._ranks, LocalRanks) else [gradients]
@@ -111,15 +132,26 @@ class State:
         for of_rank in gradients:
             require_count("gradients", len(self.names), len(of_rank))
             for name, p, gradient in zip(self.names, self.parameters, of_rank):
-                require_gradient(name, p, gradient)
+                require_gradient(name, p, gradient, self.device)
         steps = self.begin()
-        self._ranks.each(lambda i: steps[i].add(enumerate(gradients[i])))
-        self.finish(steps)
+        try:
+            self._ranks.each(lambda i: steps[i].add(enumerate(gradients[i])))
+            self.finish(steps)
+        except BaseException:
+            self._undo(steps)
+            raise
 
     def begin(self):
         """A step for each rank of this process."""
         self._follow_scaler()
-        return [self._make_step(exchange, self.dtype) for exchange in self._exchanges]
+        steps = []
+        try:
+            for exchange in self._exchanges:
+                steps.append(self._make_step(exchange, self.dtype))
+        except BaseException:
+            abandon(steps)
+            raise
+        return steps
 
     def finish(self, steps):
         """Waits until the gradients of all steps are means."""
@@ -127,6 +159,13 @@ class State:
         if self._ranks.largest([0.0 if step.is_finite else 1.0 for step in steps]) > 0:
             for step in steps:
                 step.restore()
+
+    def _undo(self, steps):
+        """Undoes steps after an error. If gradients are missing, the steps cannot end."""
+        if any(len(step.gradients) < len(self.names) for step in steps):
+            abandon(steps)
+        else:
+            self._ranks.each(lambda i: steps[i].undo())
 
     def _follow_scaler(self):
         scale = 1.0 if self._scaler is None else self._scaler.get_scale()
@@ -139,25 +178,25 @@ class State:
         if self._backward is not None:
             self._backward.abandon()
 
-    def rescale(self, factor):
+    def rescale(self, factor: float) -> None:
         """Multiplies all residuals. All ranks call rescale() when the loss scale or the learning rate changes."""
         for exchange in self._exchanges:
             exchange.rescale(factor)
 
-    def fit_buckets(self):
+    def fit_buckets(self) -> None:
         """Divides the parameters into other buckets, by the times of the last step. All ranks call it between steps."""
         self._ranks.each(lambda i: self._exchanges[i].fit_buckets())
 
     # What the codecs keep.
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any] | list[dict[str, Any]]:
         """The state of this rank; with LocalRanks, a list of the states of all ranks. All ranks save after the same step,
         and each rank saves its own state. After a step that failed, the state is that before the step."""
         self._abandon_backward()
         return self._per_rank(lambda rank, exchange: {
             "rank": rank, "ranks": self._ranks.size, "scale": self._scale, "bytes": uint8_tensor(exchange.save())})
 
-    def load_state_dict(self, saved):
+    def load_state_dict(self, saved: dict[str, Any] | Sequence[dict[str, Any]]) -> None:
         """Restores states; all ranks call it. `saved` is the state that this rank saved, or a list of the states that all
         ranks saved. With a list, the number of ranks may have changed. If a rank raises an error, all ranks do, and keep
         their states."""
@@ -189,21 +228,24 @@ class State:
         self._ranks.each(lambda i: self._exchanges[i].load(new[i]))
         return 1.0 if states[0]["scale"] is None else states[0]["scale"]
 
-    def fed_back(self, name):
+    def fed_back(self, name: str) -> torch.Tensor | list[torch.Tensor]:
         """A copy of what feedback keeps for a parameter (pith::fed_back): with ef(...), the residual; without feedback, no
         values. The copy has one dimension. With LocalRanks, a list of copies."""
+        if name not in self.names:
+            raise ValueError(f"pith_torch: State has no parameter {name!r}")
         parameter = self.names.index(name)
-        return self._per_rank(lambda rank, exchange: torch.tensor(exchange.fed_back(parameter)))
+        return self._per_rank(lambda rank, exchange: exchange.fed_back(parameter))
 
     # Measurements.
 
-    def report(self):
+    def report(self) -> list:
         """Bytes and times of the last step: one dict per parameter and one for all (pith/exchange/report_lines.hpp)."""
         return self._per_rank(lambda rank, exchange: [json.loads(line) for line in exchange.report().strip("\n").split("\n")])
 
-    def trace(self):
+    def trace(self) -> dict[str, Any] | list[dict[str, Any]]:
         """When each bucket was encoded, sent and decoded since the last call, in Chrome's trace format. "began" is the
-        time on time.monotonic() at which the trace begins, in seconds."""
+        time on time.monotonic() at which the trace begins, in seconds. "dropped" is the number of spans that were not
+        recorded: a trace has at most 65,536."""
         return self._per_rank(take_trace)
 
     def _per_rank(self, call):
@@ -216,8 +258,13 @@ def makers(dtype, device):
     return (cuda_exchanges(dtype, device), CudaStep) if device.type == "cuda" else (EXCHANGES[dtype], Step)
 
 
+def abandon(steps):
+    for step in steps:
+        step.abandon()
+
+
 def take_trace(rank, exchange):
-    trace = {"began": exchange.trace_began, **json.loads(exchange.trace(rank))}
+    trace = {"began": exchange.trace_began, "dropped": exchange.trace_dropped, **json.loads(exchange.trace(rank))}
     exchange.clear_trace()
     return trace
 
@@ -251,10 +298,11 @@ def require_distinct(names, parameters):
             seen.add(value)
 
 
-def require_gradient(name, parameter, gradient):
+def require_gradient(name, parameter, gradient, device):
     if gradient is None:
         raise ValueError(f'pith_torch: the gradient of "{name}" must be a tensor, got None')
-    found, expected = ((x.layout, x.dtype, tuple(x.shape), x.device) for x in (gradient, parameter))
+    found = gradient.layout, gradient.dtype, tuple(gradient.shape), gradient.device
+    expected = parameter.layout, parameter.dtype, tuple(parameter.shape), device
     if found != expected:
         raise ValueError(f'pith_torch: the gradient of "{name}" must be {describe(*expected)}, got {describe(*found)}')
     if any(stride == 0 and count > 1 for stride, count in zip(gradient.stride(), gradient.shape)):

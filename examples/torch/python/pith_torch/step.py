@@ -1,5 +1,6 @@
 """One step of one rank: its gradients go into the exchange one by one, and come out as means."""
 
+import contextlib
 import math
 
 import torch
@@ -64,6 +65,13 @@ class Step:
     def _look_for_overflow(self):
         """A mean of finite gradients may be infinite, if its type is narrower than the exchange's or the codec's is."""
         self.is_finite = self.is_finite and all(is_finite(gradient) for gradient in self.gradients)
+
+    def undo(self):
+        """Ends a step after an error, and restores the states before it. The gradients are unspecified."""
+        with contextlib.suppress(ValueError):  # the step has ended
+            self._exchange.wait()
+        if not self._exchange.has_failed:
+            self._exchange.load(self._exchange.save(1))
 
     def restore(self):
         """Undoes a step in which a gradient of a rank or a mean was not finite: after wait()."""
