@@ -249,6 +249,15 @@ def test_a_transposed_parameter_is_compressed_as_its_matrix():
     assert torch.allclose(gradients[0][0], exact, rtol=1e-4)
 
 
+def test_a_flat_codec_selects_among_all_parameters():
+    named = [("a", nn.Parameter(torch.zeros(3))), ("b", nn.Parameter(torch.zeros(5)))]
+    state = pith_torch.State(pith_torch.LocalRanks(2), "flat(ef(top_k(0.25)))", named)
+    gradients = [[torch.tensor([1.0, 2, 3]), torch.tensor([4.0, 5, 6, 7, 8])] for _ in range(2)]
+    state.all_reduce_mean(gradients)
+    assert [g.tolist() for g in gradients[0]] == [[0, 0, 0], [0, 0, 0, 7, 8]]
+    assert state.fed_back("a")[0].tolist() == [1, 2, 3] and state.fed_back("b")[0].tolist() == [4, 5, 6, 0, 0]
+
+
 def test_an_empty_parameter():
     for codec in ("power_sgd(1)", "one_bit(row)"):
         state = local_state(codec, nn.Parameter(torch.zeros(0, 3)))
